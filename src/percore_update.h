@@ -60,8 +60,8 @@ __attribute__((used)) static const char *const percore_abi_check_ =
 /* The head of a slot block. Only the owner of the slot writes it. */
 struct percore_slot_head {
   uint64_t sequence;   /* odd inside begin/end */
-  uint64_t quiescent;  /* number of quiescent points passed */
-  uint64_t last_tsc;   /* up to when total_cycles has the thread's time awake */
+  uint64_t quiescent;  /* number of quiescent points passed, without polls */
+  uint64_t origin_tsc; /* total_cycles counts from here; see percore_polled_ */
   uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
   /* For the checks of the thread's CPU time; see poll.c. */
   uint64_t long_round; /* in ticks; only longer rounds are checked */
@@ -382,15 +382,25 @@ static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
   percore_cell_add_(cell, 0, n);
 }
 
+/* Counts a quiescent point. */
+static inline void percore_pass_(uint64_t *points) {
+  uint64_t passed = __atomic_load_n(points, __ATOMIC_RELAXED);
+  __atomic_store_n(points, passed + 1, __ATOMIC_RELEASE);
+}
+
 /* A quiescent point: this thread no longer uses any row that it looked up
  * before this call, so rows removed so far can be reused. The store is a
  * release and pairs with the acquire in percore_row_add. The full barrier
  * before the thread looks up its next row is issued by percore_row_remove or
  * percore_row_add on behalf of all threads (membarrier). */
 static inline void percore_quiescent(percore_slot_t slot) {
-  struct percore_slot_head *head = percore_head_(slot);
-  uint64_t passed = __atomic_load_n(&head->quiescent, __ATOMIC_RELAXED);
-  __atomic_store_n(&head->quiescent, passed + 1, __ATOMIC_RELEASE);
+  percore_pass_(&percore_head_(slot)->quiescent);
+}
+
+/* Returns up to when total_cycles has the thread's time: when it last polled,
+ * and later by the time that it slept since. */
+static inline uint64_t percore_polled_(const struct percore_slot_head *head) {
+  return head->origin_tsc + head->total_cycles;
 }
 
 /* Implemented in poll.c. percore_poll_long_ accounts for a long round, during
@@ -411,18 +421,17 @@ void percore_check_cpu_(percore_slot_t slot, uint64_t tsc)
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = percore_head_(slot);
-  uint64_t elapsed = tsc - head->last_tsc;
+  uint64_t total = tsc - head->origin_tsc, elapsed = total - head->total_cycles;
   if (__builtin_expect(elapsed > head->long_round, 0)) {
     percore_poll_long_(slot, tsc, n);
     return;
   }
-  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-  percore_own_add_(&head->total_cycles, elapsed);
-  percore_own_add_(&head->busy_cycles, n ? elapsed : 0);
-  percore_own_add_(&head->polls, 1);
-  percore_own_add_(&head->empty_polls, n == 0);
+  /* In this order, a poll takes the fewest cycles. */
   percore_own_add_(&head->items, n);
-  percore_quiescent(slot);
+  percore_own_add_(&head->empty_polls, n == 0);
+  percore_cell_set_(&head->total_cycles, 0, total);
+  percore_own_add_(&head->busy_cycles, n ? elapsed : 0);
+  percore_pass_(&head->polls);
 }
 
 /* Reads the clock and calls percore_poll_at. */
@@ -448,7 +457,6 @@ static inline void percore_wake(percore_slot_t slot) {
   if (head->asleep_tsc == 0 || slept > now)
     slept = 0; /* no percore_sleep, or the clock has restarted */
   /* The round goes on as if it had begun that much later. */
-  __atomic_store_n(&head->last_tsc, head->last_tsc + slept, __ATOMIC_RELAXED);
   percore_own_add_(&head->total_cycles, slept);
   percore_own_add_(&head->sleep_cycles, slept);
   __atomic_store_n(&head->asleep_tsc, 0, __ATOMIC_RELAXED);

@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 
 #define RETRY_NS (10 * NS_PER_S)
-#define EVERYBODY 0666
-#define DEFAULT_RUNTIME_DIR "/run/percore"
 
 struct board {
   enum board_readers readers;
@@ -112,8 +110,8 @@ static void open_to_all(void) {
   char path[4096];
   const char *folder = getenv("PERCORE_RUNTIME_DIR");
   snprintf(path, sizeof(path), "%s/" BOARD_NAME ".sock",
-           folder != NULL ? folder : DEFAULT_RUNTIME_DIR);
-  (void)chmod(path, EVERYBODY);
+           folder != NULL ? folder : "/run/percore");
+  (void)chmod(path, 0666);
 }
 
 /* ---------------------------------------------------------------------------

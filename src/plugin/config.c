@@ -66,11 +66,11 @@ static bool is_reserved_name(const char *name) {
                                       "self"};
   static const char *const numbered[] = {"node", "package"};
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(whole); i++)
-    if (strcmp(name, whole[i]) == 0)
+    if (strcasecmp(name, whole[i]) == 0)
       return true;
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(numbered); i++) {
     size_t length = strlen(numbered[i]);
-    if (strncmp(name, numbered[i], length) == 0 && name[length] != '\0' &&
+    if (strncasecmp(name, numbered[i], length) == 0 && name[length] != '\0' &&
         strspn(name + length, "0123456789") == strlen(name + length))
       return true;
   }
@@ -397,6 +397,9 @@ int config_read(struct config *config, const oconfig_item_t *block) {
           "<Plugin percore> block or an earlier one.");
     return -1;
   }
+  if (config->host_perf && config->sys_root == NULL)
+    WARNING("percore: HostPerf true has no effect without SysRoot: hardware "
+            "counters are used anyway.");
   return 0;
 }
 

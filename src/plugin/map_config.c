@@ -13,10 +13,6 @@
  * Options
  */
 
-static bool is_name(const char *text) {
-  return region_name_is_valid(text, false);
-}
-
 static bool is_absolute(const char *text) { return text[0] == '/'; }
 
 static bool is_field(const char *text) {
@@ -57,13 +53,18 @@ static int read_field_at(void *into, const struct config_option *option,
 }
 
 #define AT(member) offsetof(struct map_config, member)
-#define NAME "a name of lower-case letters and digits, in quotes"
+#define NAME_EXCEPT(taken)                                                     \
+  "a name of lower-case letters and digits, in quotes, but not " taken
 #define NAMES_OF_FIELDS                                                        \
   "names of fields (lower-case letters, digits and _), each in quotes"
 
 static const struct config_option map_options[] = {
-    CONFIG_STRING("Region", struct map_config, region, is_name, NAME),
-    CONFIG_STRING("Table", struct map_config, table.name, is_name, NAME),
+    CONFIG_STRING("Region", struct map_config, region,
+                  region_config_is_readable,
+                  NAME_EXCEPT("\"host\" or \"board\"")),
+    CONFIG_STRING("Table", struct map_config, table.name,
+                  region_table_name_is_valid,
+                  NAME_EXCEPT("\"host\" or \"core\"")),
     CONFIG_NAMES("RowName", struct map_config, table.row_names, is_row,
                  "names of at most 119 bytes without control characters, each "
                  "in quotes"),
@@ -118,7 +119,7 @@ static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
   sstrncpy(folder, map->table.path, sizeof(folder));
   if (!map_clean_name(name, sizeof(name), basename(dirname(folder)), false) ||
-      !region_name_is_valid(name, false)) {
+      !region_config_is_readable(name)) {
     ERROR("percore: Map \"%s\": the name of its directory is not a valid name "
           "for a region; set Region.",
           map->table.path);

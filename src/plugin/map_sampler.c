@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cycles/sampling_thread.h"
 #include "map/map.h"
+#include "region/layout.h"
 
 #include "utils/common/common.h"
 
@@ -96,11 +97,11 @@ static void add_map(struct map_sampler *sampler,
   struct map_table table = config->table;
   table.path = keep(sampler, path);
   if (table.name == NULL) {
-    if (!map_clean_name(name, sizeof(name), strrchr(path, '/') + 1, false)) {
-      WARNING(
-          "percore: map %s is not read: its name has no letter, so no table "
-          "can be named after it; set Table in a <Map> block for this path.",
-          path);
+    if (!map_clean_name(name, sizeof(name), strrchr(path, '/') + 1, false) ||
+        !region_table_name_is_valid(name)) {
+      WARNING("percore: map %s is not read: no table can be named after it; "
+              "set Table in a <Map> block for this path.",
+              path);
       return;
     }
     table.name = keep(sampler, name);

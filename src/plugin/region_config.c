@@ -1,5 +1,6 @@
 #include "region_config.h"
 
+#include "board/board.h"
 #include "region/layout.h"
 
 #include "utils/common/common.h"
@@ -26,11 +27,16 @@ static int add_row(void *into, const struct config_option *option,
   size_t length = strlen(text);
   if (length == 0)
     return config_option_refuse(option, item, "an empty name matches nothing");
+  if ((text[0] == '/') != (length > 1 && text[length - 1] == '/'))
+    return config_option_refuse(
+        option, item,
+        "an expression has a slash at both ends, and a name with a slash at "
+        "one end must be given as one, such as \"/^/var$/\"");
   struct region_row_match *match =
       config_append(&table->rows, &table->rows_len, sizeof(*match));
   if (match == NULL)
     return -1;
-  if (length < 2 || text[0] != '/' || text[length - 1] != '/')
+  if (length < 2 || text[0] != '/')
     return (match->name = config_copy(text)) != NULL ? 0 : -1;
   char *expression = strndup(text + 1, length - 2);
   if (expression == NULL)
@@ -178,13 +184,22 @@ static struct region_config *find_or_make(struct region_configs *configs,
   return region;
 }
 
+bool region_config_is_readable(const char *name) {
+  return region_name_is_valid(name, false) && strcmp(name, "host") != 0 &&
+         strcmp(name, BOARD_NAME) != 0;
+}
+
 int region_config_read(struct region_configs *configs,
                        const struct config_option *option,
                        const oconfig_item_t *block) {
   const char *name = config_block_name(block);
   bool every = name != NULL && strcmp(name, "*") == 0;
-  if (name == NULL || (!every && !region_name_is_valid(name, false)))
-    return config_option_refuse(option, block, NULL);
+  if (name == NULL || (!every && !region_config_is_readable(name)))
+    return config_option_refuse(
+        option, block,
+        name != NULL && strcmp(name, BOARD_NAME) == 0
+            ? "the board is never read as a region: <Load> reports its figures"
+            : NULL);
   struct region_config *config = find_or_make(configs, every ? NULL : name);
   return config != NULL ? config_options_read(config, region_options, block)
                         : -1;

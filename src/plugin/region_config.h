@@ -52,6 +52,10 @@ struct region_configs {
                              maps */
 };
 
+/* True if the plugin reads regions of this name: not the board, whose figures
+ * <Load> reports. */
+bool region_config_is_readable(const char *name);
+
 /* Reads one <Region> block. Unknown options are ignored with a warning. Returns
  * 0, or -1 after logging an error that names the option, its value and the
  * allowed values. */

@@ -369,9 +369,9 @@ static bool is_unwanted(const struct row *row, const char *name) {
   return true;
 }
 
-/* Returns the row of the sum for an object, `other` for an object of that name,
- * or NULL if the object is not to be shown. With Top, only names that are
- * already shown are found. */
+/* Returns the row of the sum for an object, or `other` if the object is not
+ * wanted, has this name or is gone, or NULL if there is no room for a row. With
+ * Top, only names that are already shown are found. */
 static struct region_sum_row *find_row(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;
@@ -381,13 +381,13 @@ static struct region_sum_row *find_row(const struct row *row) {
   char name[REGION_ROW_NAME_SIZE];
   if (row->was_seen &&
       source->marks.candidate_in[row->number] == REGION_UNWANTED)
-    return NULL;
+    return sum->other;
   if ((ranks && sum->shown == 0 && !sum->shape.chooses_rows) ||
       (ranks && row->was_seen && !source->looks_names_up) ||
       (!ranks && full && !source->looks_names_up && !sum->shape.chooses_rows))
     return NULL;
   if (!read_name(row, name) || is_unwanted(row, name))
-    return NULL;
+    return sum->other;
   struct region_sum_row *found = region_sum_find(sum, name, !ranks && !full);
   if (found == NULL && strcmp(name, sum->other->name) == 0)
     return sum->other;
@@ -404,6 +404,7 @@ static bool consider(const struct row *row) {
   struct region_sum *sum = source->sum;
   struct region_sum_row *found = find_row(row);
   struct region_sum_row *shown = found != sum->other ? found : NULL;
+  bool has_room = found == sum->other;
   bool ranks = sum->shape.top_field >= 0;
   if ((shown != NULL || (ranks && !row->was_seen)) && !need_births(row))
     return false;
@@ -417,6 +418,7 @@ static bool consider(const struct row *row) {
     if (!row->is_live) {
       count(source, object, row->i, shown);
       region_object_free(source, object);
+      has_room = true;
     } else if (region_object_show(source, object, shown)) {
       follow(row, object);
       return true;
@@ -429,7 +431,7 @@ static bool consider(const struct row *row) {
                       : top_cell(sum, row->is_new ? row->births : row->totals);
   leave_out(row);
   if (!ranks)
-    source->left_out += !is_unwanted && found != sum->other;
+    source->left_out += !has_room;
   else if (row->is_marked && !is_unwanted)
     offer(row, weigh(row, last));
   return true;

@@ -61,7 +61,9 @@ static uint64_t quiescent_points(const struct percore_region *region,
                                  uint32_t s) {
   if (region->slots[s].tid == 0)
     return 0;
-  return __atomic_load_n(&region_block(region, s)->quiescent, __ATOMIC_ACQUIRE);
+  const struct percore_slot_head *head = region_block(region, s);
+  return __atomic_load_n(&head->quiescent, __ATOMIC_ACQUIRE) +
+         __atomic_load_n(&head->polls, __ATOMIC_ACQUIRE);
 }
 
 static void begin_period(struct percore_region *region) {

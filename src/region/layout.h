@@ -273,6 +273,8 @@ _Static_assert(sizeof(struct region_message) == 32, "");
 /* Returns true for names of at most 120 bytes that match [a-z][a-z0-9]*, or
  * [a-z][a-z0-9_]* with `underscores`. */
 bool region_name_is_valid(const char *name, bool underscores);
+/* True if an application's table may have this name. */
+bool region_table_name_is_valid(const char *name);
 
 /* Returns true for 1 to 63 letters, digits, '-', '_' and '.', without a leading
  * dot.

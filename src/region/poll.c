@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 
-/* If a tsc precedes last_tsc by more than MAX_ROUNDS_BACK long rounds (1 s),
- * the clock has restarted. */
+/* If a tsc precedes the last poll by more than MAX_ROUNDS_BACK long rounds (1
+ * s), the clock has restarted. */
 enum { LONG_ROUND_NS = 100000, MAX_ROUNDS_BACK = 10000 };
 
 uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
@@ -28,27 +28,33 @@ uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
   return (double)awake > ran ? (uint64_t)((double)awake - ran) : 0;
 }
 
-/* Advances last_tsc and returns the time since the old value. */
-static uint64_t advance_to(struct percore_slot_head *head, uint64_t tsc) {
-  uint64_t elapsed = tsc - head->last_tsc, back = head->last_tsc - tsc;
-  if ((int64_t)elapsed < 0 && back <= MAX_ROUNDS_BACK * head->long_round)
-    return 0; /* the caller read the clock before it slept */
-  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-  /* The clock goes back if it restarts, as it may after a suspend. */
-  return (int64_t)elapsed < 0 ? 0 : elapsed;
+/* From now on, total_cycles has the thread's time up to tsc. */
+static void begin_at(struct percore_slot_head *head, uint64_t tsc) {
+  percore_cell_set_(&head->origin_tsc, 0, tsc - head->total_cycles);
+}
+
+/* Returns the time since the last poll. */
+static uint64_t time_until(struct percore_slot_head *head, uint64_t tsc) {
+  uint64_t elapsed = tsc - percore_polled_(head);
+  if ((int64_t)elapsed >= 0)
+    return elapsed;
+  /* Either the caller read the clock before it slept, or the clock went back,
+   * because it restarted, as it may after a suspend. */
+  if (-elapsed > MAX_ROUNDS_BACK * head->long_round)
+    begin_at(head, tsc);
+  return 0;
 }
 
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence) {
-  uint64_t elapsed = advance_to(head, tsc);
+  uint64_t elapsed = time_until(head, tsc);
   uint64_t ran = absence < elapsed ? elapsed - absence : 0;
   percore_own_add_(&head->total_cycles, elapsed);
   percore_own_add_(&head->busy_cycles, n > 0 ? ran : 0);
   percore_own_add_(&head->absent_cycles, elapsed - ran);
-  percore_own_add_(&head->polls, 1);
   percore_own_add_(&head->empty_polls, n == 0);
   percore_own_add_(&head->items, n);
-  percore_quiescent((percore_slot_t){head});
+  percore_pass_(&head->polls);
 }
 
 /* Returns for how many ticks the thread was awake but off its CPU between the
@@ -72,19 +78,14 @@ void region_poll_begin(struct percore_slot_head *head) {
   uint64_t tsc = percore_tsc();
   head->long_round = region_tsc_hz() / (NS_PER_S / LONG_ROUND_NS);
   (void)check_cpu(head, tsc);
-  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-}
-
-/* The time that the caller passed is not of this clock, or the caller slept for
- * long after it had read the clock: see MAX_ROUNDS_BACK. */
-static bool is_unusable(const struct percore_slot_head *head, uint64_t tsc,
-                        uint64_t now) {
-  return now - tsc > MAX_ROUNDS_BACK * head->long_round;
+  begin_at(head, tsc);
 }
 
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   uint64_t now = percore_tsc();
-  if (is_unusable(slot.head, tsc, now))
+  /* The time that the caller passed is not of this clock, or the caller slept
+   * for long after it had read the clock. */
+  if (now - tsc > MAX_ROUNDS_BACK * slot.head->long_round)
     tsc = now;
   region_poll_long(slot.head, tsc, n, check_cpu(slot.head, tsc));
 }
@@ -92,12 +93,11 @@ void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n) {
 /* Takes time off the CPU out of the round, which goes on. */
 void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
                         uint64_t absence) {
-  uint64_t round = tsc - head->last_tsc;
+  uint64_t round = tsc - percore_polled_(head);
   if (absence > round)
     absence = round;
   percore_own_add_(&head->total_cycles, absence);
   percore_own_add_(&head->absent_cycles, absence);
-  __atomic_store_n(&head->last_tsc, head->last_tsc + absence, __ATOMIC_RELAXED);
 }
 
 void percore_check_cpu_(percore_slot_t slot, uint64_t tsc) {

@@ -141,8 +141,7 @@ struct region_slot_view {
   int32_t tid;             /* in the producer's pid namespace */
   char name[8 * REGION_SLOT_NAME_WORDS]; /* untrusted bytes, NUL-terminated */
   uint64_t since_boottime_ns;
-  uint64_t quiescent;
-  uint64_t last_tsc;
+  uint64_t polled_tsc; /* up to when total_cycles has the thread's time */
   uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
 };
 

@@ -82,8 +82,7 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
   slot->name[sizeof(slot->name) - 1] = '\0';
   region_view_load(view, region_view_block(view, s), sizeof(head) / 8, 0,
                    (uint64_t *)(void *)&head);
-  slot->quiescent = head.quiescent;
-  slot->last_tsc = head.last_tsc;
+  slot->polled_tsc = percore_polled_(&head);
   slot->asleep_tsc = head.asleep_tsc;
 }
 

@@ -21,6 +21,11 @@ bool region_name_is_valid(const char *name, bool underscores) {
   return name[length] == '\0' && length <= REGION_MAX_PLUGIN_NAME;
 }
 
+bool region_table_name_is_valid(const char *name) {
+  return region_name_is_valid(name, false) && strcmp(name, "host") != 0 &&
+         strcmp(name, "core") != 0;
+}
+
 bool region_instance_is_valid(const char *instance) {
   size_t length = strspn(instance, LOWER UPPER DIGITS "-_.");
   return instance[length] == '\0' && length > 0 &&

@@ -142,8 +142,7 @@ static bool shape_is_valid(const struct percore_table *table,
 
 static bool table_is_valid(const struct percore_table *table,
                            struct region_fault *fault) {
-  if (!region_name_is_valid(table->name, false) ||
-      strcmp(table->name, "host") == 0 || strcmp(table->name, "core") == 0)
+  if (!region_table_name_is_valid(table->name))
     return region_breaks(fault, REGION_RULE_TABLE_NAME,
                          "its name must be [a-z][a-z0-9]*, at most 120 bytes, "
                          "and neither 'host' nor 'core'");

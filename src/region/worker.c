@@ -23,8 +23,8 @@ static uint64_t accounted_until(const struct region_slot_view *slot,
   if (slot->state != REGION_LIVE)
     return now_tsc;
   if (slot->asleep_tsc == 0)
-    return slot->last_tsc;
-  uint64_t unaccounted = slot->asleep_tsc - slot->last_tsc;
+    return slot->polled_tsc;
+  uint64_t unaccounted = slot->asleep_tsc - slot->polled_tsc;
   return now_tsc - ((int64_t)unaccounted > 0 ? unaccounted : 0);
 }
 

@@ -153,6 +153,10 @@ static void check_source(struct doctor *doctor, enum source_kind source) {
   const struct source_facts *facts = &doctor->source[source];
   bool is_fine = facts->proof == PROOF_PROVEN ||
                  (facts->chosen == 0 && facts->proof != PROOF_TICK_SAMPLED);
+  /* A reason may be that of an earlier proof, on another core. */
+  bool shows_why =
+      facts->reason[0] != '\0' &&
+      (facts->proof != PROOF_PROVEN || facts->cores < doctor->cores_online);
   /* The kernel may report missing rights for a core PMU that does not exist. */
   if (facts->cores == 0)
     doctor_say(doctor, "sources", source_name(source),
@@ -167,8 +171,8 @@ static void check_source(struct doctor *doctor, enum source_kind source) {
                is_fine ? NULL : proof_advice(source, facts->proof),
                "%s, works on %d of %d cores%s%s%s", proof_name(facts->proof),
                facts->cores, doctor->cores_online,
-               facts->chosen > 0 ? ", in use" : "",
-               facts->reason[0] != '\0' ? ": " : "", facts->reason);
+               facts->chosen > 0 ? ", in use" : "", shows_why ? ": " : "",
+               shows_why ? facts->reason : "");
 }
 
 void check_sources(struct doctor *doctor) {

@@ -2,6 +2,7 @@
  * top` and `percore dump` show a region. */
 #include "json.h"
 #include "map/publish.h"
+#include "region/layout.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
@@ -175,7 +176,10 @@ static int choose_map(struct map_table *table, const char *word) {
   const char *last = slash != NULL   ? slash + 1
                      : colon != NULL ? colon + 1
                                      : word;
-  table->name = map_clean_name(name, sizeof(name), last, false) ? name : "map";
+  table->name = map_clean_name(name, sizeof(name), last, false) &&
+                        region_table_name_is_valid(name)
+                    ? name
+                    : "map";
   return TOOL_OK;
 }
 

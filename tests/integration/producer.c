@@ -183,7 +183,7 @@ static int do_hist(const char *line) {
 /* Polls a round with n packets on a simulated clock, because time spent waiting
  * would not count as work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
-  percore_poll_at(slot, slot.head->last_tsc + 1000, n);
+  percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
 }
 
 static int do_poll(const char *line) {

@@ -151,7 +151,7 @@ static void poll_once(struct worker *worker, percore_slot_t slot,
     atomic_store(&worker->packets, worker->packets + n);
   }
   /* Use a simulated clock, because time spent asleep does not count as work. */
-  percore_poll_at(slot, slot.head->last_tsc + 1000, n);
+  percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
   sleep_ns(200000);
 }
 

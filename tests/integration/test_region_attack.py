@@ -415,8 +415,9 @@ def test_forged_polls():
             while not polling.wait(INTERVAL / 4):
                 clock += 1 << 56
                 for slot in (0, 2):
-                    # last_tsc, and total_cycles, busy_cycles, sleep_cycles, polls
-                    struct.pack_into("=Q", words, region.block(slot) + 16, clock >> 40)
+                    # origin_tsc, and total_cycles, busy_cycles, sleep_cycles, polls
+                    struct.pack_into("=Q", words, region.block(slot) + 16,
+                                     ((clock >> 40) - clock) % 2**64)
                     struct.pack_into("=4Q", words, region.block(slot) + 64, clock, clock,
                                      clock >> 1, clock)
         thread = threading.Thread(target=poll)

@@ -277,6 +277,17 @@ TEST(with_perf_event_paranoid_minus_1_no_capability_is_needed) {
   assert_advice("mperf", "seccomp");
 }
 
+TEST(a_source_that_is_proven_on_all_cores_has_no_reason) {
+  struct source_facts *idle = &place.doctor.source[SOURCE_IDLE];
+  idle->proof = PROOF_PROVEN;
+  snprintf(idle->reason, FACT_SIZE, "core 1 was never free enough");
+  examine();
+  assert_null(strstr(find("idle")->value, "never free"));
+  idle->cores--;
+  examine();
+  assert_value("idle", "never free");
+}
+
 TEST(a_sampled_tick_is_reported_wherever_it_matters) {
   place.doctor.source[SOURCE_IDLE].proof = PROOF_TICK_SAMPLED;
   examine();

@@ -147,7 +147,7 @@ TEST(every_good_value_is_accepted) {
       "Group \"a\" \"0\"",
       "Group \"A-9_z\" 3",
       "SysRoot \"/\"",
-      "HostPerf \"yes\"",
+      "SysRoot \"/host\"\nHostPerf \"yes\"",
       "HostPerf \"off\"",
       "MaxValues 1",
       "MaxValues 10000000",
@@ -191,6 +191,8 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"Cores", "Cores", "without a value", "0 to 8191"},
       {"Group \"dataplane\"", "Group", "\"dataplane\"", "a name"},
       {"Group \"all\" \"0\"", "Group", "\"all\" \"0\"", "itself"},
+      {"Group \"Isolated\" \"0\"", "Group", "\"Isolated\"", "itself"},
+      {"Group \"NODE12\" \"0\"", "Group", "\"NODE12\"", "itself"},
       {"Group \"self\" \"0\"", "Group", "\"self\"", "itself"},
       {"Group \"isolated\" \"0\"", "Group", "\"isolated\"", "itself"},
       {"Group \"housekeeping\" \"0\"", "Group", "\"housekeeping\"", "itself"},
@@ -302,6 +304,14 @@ TEST(an_unknown_option_is_only_a_warning) {
   assert_non_null(fake_logged(LOG_WARNING, "\"Sauce\" in <Load>"));
   assert_non_null(fake_logged(LOG_WARNING, "\"Wake\" in <Plugin>"));
   assert_int_equal(fake_count_logged(LOG_ERR), 0);
+}
+
+TEST(host_perf_without_a_sysroot_is_a_warning) {
+  assert_accepted("HostPerf true");
+  assert_non_null(fake_logged(LOG_WARNING, "HostPerf true has no effect"));
+  fake_reset();
+  assert_accepted("HostPerf true\nSysRoot \"/host\"");
+  assert_int_equal(fake.lines_len, 0);
 }
 
 TEST(several_blocks_add_up) {

@@ -111,6 +111,37 @@ TEST(a_bad_value_is_an_error_that_names_option_and_value) {
     assert_refused(bad[i].lines, bad[i].option, bad[i].value, "must be ");
 }
 
+TEST(a_region_or_table_that_cannot_be_read_is_an_error) {
+  static const struct {
+    const char *lines, *option, *value;
+  } bad[] = {
+      {"<Region \"board\">\n</Region>\n", "Region", "\"board\": the board"},
+      {"<Region \"host\">\n</Region>\n", "Region", "\"host\""},
+      {"<Map \"/a/b\">\nRegion \"host\"\n</Map>\n", "Region", "\"host\""},
+      {"<Map \"/a/b\">\nRegion \"board\"\n</Map>\n", "Region", "\"board\""},
+      {"<Map \"/a/b\">\nTable \"core\"\n</Map>\n", "Table", "\"core\""},
+      {"<Map \"/a/b\">\nTable \"host\"\n</Map>\n", "Table", "\"host\""},
+  };
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    forget_config();
+    assert_refused(bad[i].lines, bad[i].option, bad[i].value, "must be ");
+  }
+  assert_refused("<Map \"/host/b\">\nShift 1\n</Map>\n", "Map", "/host/b",
+                 "set Region");
+}
+
+TEST(a_row_with_a_slash_at_one_end_only_is_an_error) {
+  static const char *const bad[] = {"/abc", "abc/", "/^vip-/i", "/"};
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    char lines[128];
+    snprintf(lines, sizeof(lines),
+             "<Region \"a\">\n<Table \"t\">\nRow \"%s\"\n</Table>\n"
+             "</Region>\n",
+             bad[i]);
+    assert_refused(lines, "Row", bad[i], "a slash at both ends");
+  }
+}
+
 TEST(an_option_that_is_unknown_is_a_warning) {
   assert_accepted("<Region \"gtpu\">\nColour 5\n<Table \"t\">\nSauce 1\n"
                   "</Table>\n</Region>\n");

@@ -313,6 +313,18 @@ TEST(an_object_that_came_and_went_between_two_reads_counts_under_its_name) {
 }
 
 /* The first counts of an object are two points, in two rounds. */
+TEST(an_object_that_came_and_went_is_not_left_out) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 1);
+  begin_watch("");
+  count(region, "b", 7);
+  remove_row(region, "b");
+  play_round(SECOND);
+  assert_count(SUM, "all", "b", 7);
+  assert_int_equal(own("rows_left_out"), 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+}
+
 TEST(objects_that_came_and_went_take_no_more_than_max_values) {
   enum { OBJECTS = 500, FIELDS = 3 };
   host_values_max = 300;

@@ -408,7 +408,7 @@ TEST(a_worker_that_stands_still_for_two_seconds_is_stuck) {
 
 /* Polls once, as if exactly a microsecond had passed since the last poll. */
 static void poll_round(percore_slot_t slot, uint64_t n) {
-  percore_poll_at(slot, slot.head->last_tsc + 1000, n);
+  percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
 }
 
 TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
@@ -439,8 +439,8 @@ TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
 /* Polls as if the last 1000 ticks had been a round with work, which took `busy`
  * ticks, and a round without. */
 static void poll_share(percore_slot_t slot, uint64_t busy) {
-  percore_poll_at(slot, slot.head->last_tsc + busy, 1);
-  percore_poll_at(slot, slot.head->last_tsc + 1000 - busy, 0);
+  percore_poll_at(slot, percore_polled_(slot.head) + busy, 1);
+  percore_poll_at(slot, percore_polled_(slot.head) + 1000 - busy, 0);
 }
 
 TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares) {
@@ -471,7 +471,7 @@ TEST(the_room_learns_how_long_workers_polled_and_found_nothing) {
   for (int round = 0; round < 2; round++) {
     poll_share(first, 250); /* of 1000 ticks, 750 empty */
     /* Of 1000 ticks, 600 without CPU in a round that found nothing. */
-    region_poll_long(second.head, second.head->last_tsc + 1000, 0, 600);
+    region_poll_long(second.head, percore_polled_(second.head) + 1000, 0, 600);
     play_round(SECOND);
   }
   assert_near(taken_of_core(1, 1.2), 0.05, 1e-9);

@@ -244,7 +244,7 @@ TEST(a_producer_reads_its_own_region_without_serving_it) {
                                              .serving = PERCORE_SERVE_POLLED});
   uint64_t values[6];
   percore_slot_t slot = unit_attach(region, 1);
-  percore_poll_at(slot, slot.head->last_tsc + 10, 7);
+  percore_poll_at(slot, percore_polled_(slot.head) + 10, 7);
   read_own(PERCORE_TABLE_CORE, 1, values, 6);
   assert_int_equal(values[0], 10);
   assert_int_equal(values[5], 7);

@@ -17,12 +17,16 @@ struct fixture {
 };
 static struct fixture fixture;
 
+static void polled_at(struct percore_slot_head *head, uint64_t tsc) {
+  head->origin_tsc = tsc - head->total_cycles;
+}
+
 static void begin(void) {
   fixture = (struct fixture){.now = 100ull * SECOND};
   fixture.region = unit_create(PERCORE_SERVE_THREAD);
   fixture.reader = unit_connect();
   assert_return_code(percore_attach(fixture.region, "rx", 2, &fixture.slot), 0);
-  fixture.slot.head->last_tsc = fixture.now;
+  polled_at(fixture.slot.head, fixture.now);
 }
 
 static void end(void) {
@@ -37,7 +41,6 @@ static void poll(struct fixture *fixture, double seconds, double busy) {
   struct percore_slot_head *head = fixture->slot.head;
   uint64_t ticks = (uint64_t)(seconds * SECOND);
   fixture->now += ticks;
-  head->last_tsc += ticks;
   head->total_cycles += ticks;
   head->busy_cycles += (uint64_t)(busy * SECOND);
   head->polls += 100;
@@ -53,7 +56,6 @@ static void wake(struct fixture *fixture) {
   struct percore_slot_head *head = fixture->slot.head;
   uint64_t slept = fixture->now - head->asleep_tsc;
   head->asleep_tsc = 0;
-  head->last_tsc += slept;
   head->total_cycles += slept;
   head->sleep_cycles += slept;
 }
@@ -171,7 +173,7 @@ TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
   assert_return_code(percore_attach(fixture.region, "next", 2, &fixture.slot),
                      0);
   fixture.now += SECOND / 2;
-  fixture.slot.head->last_tsc = fixture.now;
+  polled_at(fixture.slot.head, fixture.now);
   poll(&fixture, 0.5, 0.5);
   look(&fixture);
   assert_string_equal(worker->slot.name, "next");
@@ -200,10 +202,10 @@ TEST(forged_cycles_are_at_most_all_of_the_time) {
   look(&fixture);
   assert_nan(worker->useful);
   poll(&fixture, 1, 0);
-  fixture.slot.head->last_tsc = 0;
+  polled_at(fixture.slot.head, 0);
   look(&fixture);
   assert_nan(worker->useful);
-  fixture.slot.head->last_tsc = UINT64_MAX;
+  polled_at(fixture.slot.head, UINT64_MAX);
   look(&fixture);
   assert_nan(worker->useful);
 }
