@@ -19,6 +19,7 @@ libplugin_la_SOURCES = \
 	src/plugin/region_instance.h \
 	src/plugin/region_list.c \
 	src/plugin/region_log.c src/plugin/region_log.h \
+	src/plugin/region_marks.c \
 	src/plugin/region_put.c \
 	src/plugin/region_rows.c \
 	src/plugin/region_source.c src/plugin/region_source.h \

@@ -107,6 +107,13 @@ void region_source_leave(struct region_source *source);
 bool region_sum_is_shared(const struct region_sum *sum,
                           const struct region_instance *but);
 
+/* Returns how many bytes the marks of a row take (region_marks.c). */
+size_t region_mark_size(const struct region_sum *sum);
+
+/* Makes marks for the rows in use (region_marks.c). If memory is short, the
+ * last rows have none. */
+void region_source_make_marks(struct region_source *source);
+
 /* Begins a scan, unless one is in progress, or has been made since the last
  * put. An ending source is always read. */
 void region_source_begin(struct region_source *source);

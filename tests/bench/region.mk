@@ -16,9 +16,10 @@ tests_bench_region_updates_CFLAGS = $(BENCH_CFLAGS)
 tests_bench_region_reads_CFLAGS = $(BENCH_CFLAGS)
 tests_bench_patterns_CFLAGS = $(BENCH_CFLAGS)
 tests_bench_map_updates_CFLAGS = $(BENCH_CFLAGS)
-# Takes 40 s.
+# Takes 40 s, and prints the table from which choice.py draws the picture.
 BENCHES += tests/bench/choice
 tests_bench_choice_SOURCES = tests/bench/choice.c
+EXTRA_DIST += tests/bench/choice.py tests/bench/choice.svg
 tests_bench_choice_LDADD = libboard.la -lm
 BENCHES += tests/bench/board_readers
 tests_bench_board_readers_SOURCES = tests/bench/board_readers.c tests/bench/bench.h

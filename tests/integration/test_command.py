@@ -315,8 +315,11 @@ def test_a_short_command_has_no_load():
     before it"""
     for _ in range(3):
         done = run("load", "--json", "--source", "idle", "--", "true")
-        loads = [core["load"] for core in json.loads(done.stderr)["cores"]]
-        check(loads and set(loads) == {None}, str(loads))
+        got = json.loads(done.stderr)
+        loads = [core["load"] for core in got["cores"]]
+        # On a busy machine, the command may have taken longer.
+        check(loads and (set(loads) == {None} or got["interval_s"] >= 0.02),
+              str(got))
 
 
 def test_command_gets_signals():
