@@ -72,10 +72,9 @@ static int check(const struct load_options *options) {
   return TOOL_OK;
 }
 
-/* Refuses cores of which this machine can never have any. */
-static int check_cores(const struct load_options *options,
-                       const struct machine *machine) {
-  struct core_set possible, wanted = options->cores;
+int load_check_cores(const char *command, struct core_set wanted,
+                     const struct machine *machine) {
+  struct core_set possible;
   char list[256];
   if (machine_read_core_set(machine, &possible,
                             "/sys/devices/system/cpu/possible") != 0 ||
@@ -85,7 +84,7 @@ static int check_cores(const struct load_options *options,
   if (core_set_count(&wanted) > 0)
     return TOOL_OK;
   core_set_format(&possible, list, sizeof(list));
-  return say_usage(COMMAND, "--cores: this machine has only the cores %s",
+  return say_usage(command, "--cores: this machine has only the cores %s",
                    list);
 }
 
@@ -259,6 +258,8 @@ static int load_main(int argc, char **argv) {
   if (status >= 0)
     return status;
   char **words = optind < argc ? argv + optind : NULL;
+  if (words == NULL && strcmp(argv[argc - 1], "--") == 0)
+    return say_usage(COMMAND, "there is no command after --");
   if (check(&options) != TOOL_OK ||
       (words != NULL && check_run(&options, words[-1], *words) != TOOL_OK))
     return TOOL_USAGE;
@@ -268,7 +269,8 @@ static int load_main(int argc, char **argv) {
   stop_catch();
   if (options.interval_s == 0)
     options.interval_s = INTERVAL_DEFAULT_S;
-  status = check_cores(&options, machine) != TOOL_OK ? TOOL_USAGE
+  status = load_check_cores(COMMAND, options.cores, machine) != TOOL_OK
+               ? TOOL_USAGE
            : words != NULL ? load_command_run(&options, machine, words)
                            : load_run(&options, machine);
   machine_linux_close(machine);

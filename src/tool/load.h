@@ -24,6 +24,11 @@ struct engine_options load_engine_options(const struct load_options *options,
 enum journal_level load_journal_level(const struct load_options *options);
 extern const struct figures_options load_figures;
 
+/* Refuses --cores of which this machine can never have any. Returns TOOL_OK, or
+ * another exit status after an error message. */
+int load_check_cores(const char *command, struct core_set wanted,
+                     const struct machine *machine);
+
 /* Returns the length of the windows from which the minimum and the maximum load
  * are taken: a quarter of the interval, but long enough that the 10 ms steps of
  * /proc/stat do not dominate the extremes, and no longer than the plugin's

@@ -1,5 +1,6 @@
 /* percore map: lists the BPF maps of other programs, or shows a map as `percore
  * top` and `percore dump` show a region. */
+#include "base/number.h"
 #include "json.h"
 #include "map/publish.h"
 #include "region/layout.h"
@@ -164,11 +165,12 @@ static void say_line(void *context, const char *line) {
  * status after an error message. */
 static int choose_map(struct map_table *table, const char *word) {
   static char name[MAP_NAME_SIZE];
-  char *end;
   if (strncmp(word, "id:", 3) == 0) {
-    table->id = (uint32_t)strtoul(word + 3, &end, 10);
-    if (*end != '\0' || table->id == 0)
+    const char *rest = word + 3;
+    uint64_t id = 0;
+    if (!number_next(&rest, &id) || *rest != '\0' || id == 0 || id > UINT32_MAX)
       return say_usage(COMMAND, "'%s' is not a map id: write id:NUMBER", word);
+    table->id = (uint32_t)id;
   } else {
     table->path = word;
   }
@@ -223,16 +225,17 @@ static int run_on_table(const struct command *command, const char *table,
 /* Publishes a map as a region and shows it. The region has its own runtime
  * directory, so that its name cannot clash with the name of a producer's
  * region. */
-static int show(const struct command *command, int argc, char **argv) {
+static int show(const struct command *command, const char *word, int argc,
+                char **argv) {
   char runtime_dir[] = "/tmp/percore-map-XXXXXX";
   struct map_table table = {.path = NULL};
   if (mkdtemp(runtime_dir) == NULL)
     return say_failure(COMMAND, "cannot create a directory in /tmp: %s",
                        strerror(errno));
   setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
-  int status = publish(&table, argv[0], runtime_dir);
+  int status = publish(&table, word, runtime_dir);
   if (status == TOOL_OK)
-    status = run_on_table(command, table.name, argc - 1, argv + 1);
+    status = run_on_table(command, table.name, argc, argv);
   map_publisher_close(publisher);
   rmdir(runtime_dir);
   return status;
@@ -245,7 +248,9 @@ static int map_main(int argc, char **argv) {
                                 : strcmp(verb, "dump") == 0 ? &dump_command
                                                             : NULL;
   if (shown != NULL && argc > 2 && argv[2][0] != '-')
-    return show(shown, argc - 2, argv + 2);
+    return show(shown, argv[2], argc - 3, argv + 3);
+  if (shown != NULL && argc > 3 && argv[argc - 1][0] != '-')
+    return show(shown, argv[argc - 1], argc - 3, argv + 2);
   if (shown != NULL && argc > 2) { /* such as --help */
     say_within(COMMAND);
     return shown->run(argc - 1, argv + 1);
@@ -269,7 +274,8 @@ const struct command map_command = {
         "a map as 'percore top' and 'percore dump' show a region: its "
         "entries are rows, the members of its values are fields. MAP is "
         "the path of a pin or id:NUMBER; options of top or dump "
-        "may follow it. Reads the type information of a map, which needs "
+        "may follow or precede it. Reads the type information of a map, which "
+        "needs "
         "CAP_SYS_ADMIN.",
     .arguments = ARGUMENTS(argument_json),
     .words_min = 1,

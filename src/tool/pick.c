@@ -1,14 +1,16 @@
 /* percore pick: prints the cores that have room. */
 #include "arguments.h"
-#include "cycles/core_set.h"
+#include "load.h"
 #include "percore.h"
 #include "tool.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMAND "pick"
 /* How long own counters may take until the first loads are known, and how often
@@ -101,12 +103,31 @@ static int choose(struct percore_load *load,
                     "load' shows the loads, lscpu the nodes");
 }
 
+/* Refuses cores and nodes that this machine does not have. */
+static int check(const struct pick_options *options) {
+  char path[64];
+  struct machine *machine = machine_linux(NULL);
+  int status = machine == NULL
+                   ? TOOL_OK
+                   : load_check_cores(COMMAND, options->cores, machine);
+  machine_linux_close(machine);
+  snprintf(path, sizeof(path), "/sys/devices/system/node/node%" PRIu64,
+           options->node);
+  if (options->node != 0 && options->node != ANY_NODE &&
+      access(path, F_OK) != 0)
+    return say_usage(COMMAND, "--node: this machine has no node %" PRIu64,
+                     options->node);
+  return status;
+}
+
 static int pick_main(int argc, char **argv) {
   struct pick_options options = {.count = 1, .node = ANY_NODE};
   int status = arguments_read(&pick_command, argc, argv, &options);
   struct percore_load *load;
   if (status >= 0)
     return status;
+  if (check(&options) != TOOL_OK)
+    return TOOL_USAGE;
   stop_catch();
   if (percore_load_open(&load, NULL) != 0)
     return say_failure(COMMAND, "no fresh board can be read, and %s",

@@ -61,6 +61,8 @@ def test_usage_errors():
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
         ["map", "top"], ["map", "top", "--nonsense"], ["pick", "--node", "0.5"],
+        ["pick", "--cores", "8000"], ["pick", "--node", "1023"], ["load", "--"],
+        ["load", "--json", "--"], ["map", "dump", "id:-1"], ["map", "dump", "id:4294967296"],
     ]
     for arguments in wrong:
         done = run(*arguments)

@@ -326,6 +326,14 @@ def test_errors_of_top_name_the_whole_command():
                   f"{command} {option}: {done.returncode}, {done.stderr}")
 
 
+def test_options_may_precede_the_map():
+    """percore map dump takes its options before the map, too"""
+    with RuntimeDir(), Gateway() as gateway:
+        pin = f"{gateway.pins}/flows"
+        check(json.loads(run(PERCORE, "map", "dump", "--table", "flows", "--json", pin))
+              ["command"] == "dump", "no document")
+
+
 def test_list_finds_maps_and_their_pins():
     """percore map list shows the maps that can be read or, with --json, every map"""
     with RuntimeDir(), Gateway() as gateway:
