@@ -56,7 +56,8 @@ def test_security():
     sources = "\n".join(text_of(path) for path in files_of("tests")
                         if path.endswith((".c", ".py", ".mk")))
     for name in named:
-        check(re.search(rf"\b{name}\b(?!.*SECURITY)", sources), f"there is no test {name}")
+        check(re.search(rf"\b(test_)?{name}\b(?!.*SECURITY)", sources),
+              f"there is no test {name}")
 
 
 def test_paths():
