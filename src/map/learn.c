@@ -34,17 +34,18 @@ static bool is_wanted(const struct map_source *source,
   return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
 }
 
-/* Writes a warning to `why` if one of the names is not that of a field, because
- * the name is probably misspelt. */
+/* Appends a warning to `why` for each of the names that is not that of a field,
+ * because the name is probably misspelt. */
 static void check_names(const struct map_fields *fields, const char *option,
                         const struct names *names, char why[WHY_SIZE]) {
   for (size_t i = 0; i < names->len; i++) {
     size_t f = 0;
     while (f < fields->len && strcmp(fields->list[f].name, names->list[i]) != 0)
       f++;
+    size_t used = strlen(why);
     if (f == fields->len)
-      snprintf(why, WHY_SIZE, "it has no field %s; correct %s", names->list[i],
-               option);
+      snprintf(why + used, WHY_SIZE - used, "%sit has no field %s; correct %s",
+               used > 0 ? "; " : "", names->list[i], option);
   }
 }
 

@@ -70,8 +70,13 @@ static void create_region(struct map_publisher *publisher,
                             &create) != 0) {
     struct percore_region_status status = {.size = sizeof(status)};
     percore_status(publisher->region, &status);
-    snprintf(line, sizeof(line), "region %s: %s", options->region,
-             status.reason);
+    if (status.error == EADDRINUSE)
+      snprintf(line, sizeof(line),
+               "region %s: another process serves this name: end it, or set "
+               "Region to another name",
+               options->region);
+    else
+      snprintf(line, sizeof(line), "%s", status.reason);
     percore_destroy(publisher->region);
     publisher->region = NULL;
   }

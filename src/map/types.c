@@ -218,7 +218,7 @@ static int parse_file(struct btf_types *types, const char *file,
   char path[32];
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return why_fails(why, -errno, "Btf: cannot open the file: %s",
+    return why_fails(why, -errno, "Btf: cannot open %s: %s", file,
                      strerror(errno));
   bool is_good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                  status.st_size <= FILE_SIZE_MAX;
@@ -228,13 +228,12 @@ static int parse_file(struct btf_types *types, const char *file,
   close(fd);
   if (!is_good)
     return why_fails(why, -EINVAL,
-                     "Btf: this is not a regular file of at most %d MiB",
+                     "Btf: %s is not a regular file of at most %d MiB", file,
                      FILE_SIZE_MAX >> 20);
   return types->btf != NULL
              ? 0
-             : why_fails(why, -error,
-                         "Btf: the file has no type information: %s",
-                         strerror(error));
+             : why_fails(why, -error, "Btf: %s has no type information: %s",
+                         file, strerror(error));
 }
 
 static int find_types(struct btf_types *types, const struct bpf_map_info *info,

@@ -75,8 +75,8 @@ void region_log_begin(struct region_log *log, uint64_t now_ns) {
   log->now_ns = now_ns;
   if (log->left_out == 0 || is_recent(log, log->summed_up_ns))
     return;
-  WARNING("percore: %" PRIu64 " messages about regions were left out, because "
-          "at most %d are logged in an hour.",
+  WARNING("percore: messages about regions that were left out: %" PRIu64
+          ", because at most %d are logged in an hour.",
           log->left_out, REGION_LOG_LINES + 1);
   log->summed_up_ns = now_ns;
   log->left_out = 0;

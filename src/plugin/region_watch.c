@@ -316,6 +316,23 @@ static void begin_turn(struct region_instance *instance) {
     instance->begun = 0;
 }
 
+static void warn_of_unknown_tables(const struct region_instance *instance) {
+  const struct region_directory *directory =
+      region_reader_directory(instance->reader);
+  const struct region_config *config = instance->budget->config;
+  for (size_t i = 0; config->name != NULL && i < config->tables_len; i++) {
+    const char *name = config->tables[i].name;
+    uint32_t t = 0;
+    while (t < directory->table_count &&
+           strcmp(directory->described[t].name, name) != 0)
+      t++;
+    if (t == directory->table_count)
+      region_warn(region_about(instance, name),
+                  "Table \"%s\" is ignored: region %s has no such table.", name,
+                  config->name);
+  }
+}
+
 static void came(struct region_instance *instance) {
   uint32_t tables = region_reader_directory(instance->reader)->table_count;
   struct region_watch *watch = instance->watch;
@@ -345,6 +362,7 @@ static void came(struct region_instance *instance) {
                                .number = t,
                                .from_zero = instance->from_zero,
                                .start_ns = start_of(instance)};
+  warn_of_unknown_tables(instance);
   begin_turn(instance);
 }
 

@@ -219,8 +219,9 @@ static int copy_row(struct percore_reader *reader, int slot, uint32_t row,
       all[c] = region_row_shown(directory, tile, 0, c);
   if (rc < 0)
     return -1;
-  memcpy(values, all,
-         (count < tile->columns ? count : tile->columns) * sizeof(*values));
+  if (count > 0)
+    memcpy(values, all,
+           (count < tile->columns ? count : tile->columns) * sizeof(*values));
   return rc;
 }
 

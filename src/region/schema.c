@@ -182,7 +182,10 @@ bool region_schema_is_valid(const char *name,
     return region_breaks(fault, REGION_RULE_REGION_NAME,
                          "the region's name must be [a-z][a-z0-9]*, at most "
                          "120 bytes, and not 'host'");
-  if (table_count >= REGION_MAX_TABLES || (table_count > 0 && tables == NULL))
+  if (table_count > 0 && tables == NULL)
+    return region_breaks(fault, REGION_RULE_COUNTS,
+                         "it has %u tables, but tables is NULL", table_count);
+  if (table_count >= REGION_MAX_TABLES)
     return region_breaks(fault, REGION_RULE_COUNTS,
                          "it has %u tables; a region may have at most %u, "
                          "including 'core'",

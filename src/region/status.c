@@ -109,8 +109,8 @@ bool region_slots_refused(char *text, size_t size,
   if (refusals->attaches == 0)
     return false;
   snprintf(text, size,
-           "%llu attach calls failed, so the counts of these threads are lost: "
-           "set extra_slots to at least %llu",
+           "failed calls of percore_attach: %llu, so the counts of these "
+           "threads are lost: set extra_slots to at least %llu",
            (unsigned long long)refusals->attaches,
            (unsigned long long)(refusals->extra_slots + refusals->attaches));
   return true;
@@ -120,12 +120,13 @@ bool region_rows_refused(char *text, size_t size,
                          const struct region_refusals *refusals) {
   if (refusals->adds_postponed == 0)
     return false;
-  snprintf(text, size,
-           "%llu rows were not added, because thread %d '%s' has not called "
-           "percore_poll, _quiescent or _sleep since rows were removed: call "
-           "percore_sleep before it blocks",
-           (unsigned long long)refusals->adds_postponed, refusals->tid,
-           refusals->name);
+  snprintf(
+      text, size,
+      "rows that were not added: %llu, because thread %d '%s' has not called "
+      "percore_poll, _quiescent or _sleep since rows were removed: call "
+      "percore_sleep before it blocks",
+      (unsigned long long)refusals->adds_postponed, refusals->tid,
+      refusals->name);
   return true;
 }
 

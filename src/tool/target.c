@@ -282,7 +282,7 @@ int listing_connect(struct listing *listing) {
 const char *listing_advice(int error) {
   switch (error) {
   case ENOENT:
-    if (secure_getenv("PERCORE_RUNTIME_DIR") != NULL)
+    if (strcmp(region_runtime_dir(), "/run/percore") != 0)
       return "groupadd -f percore && install -d -m 3770 -g percore "
              "$PERCORE_RUNTIME_DIR; or unset PERCORE_RUNTIME_DIR to use "
              "/run/percore";

@@ -167,6 +167,13 @@ def test_a_name_that_no_field_has_is_said():
             with started(pins.block("ports", TWO,
                                     f'{option} "packets" "octets"')) as collectd:
                 check_said(collectd, f"it has no field octets; correct {option}")
+    with RuntimeDir(), Pins() as pins:
+        pins.create("ports", value=16)
+        with started(pins.block("ports", TWO, 'Field "packets" "octets" "errors"',
+                                'Gauge "size"')) as collectd:
+            check_said(collectd, "it has no field octets; correct Field; it has no "
+                       "field errors; correct Field; it has no field size; correct "
+                       "Gauge")
 
 
 def test_a_block_of_its_own_goes_before_a_pattern():
@@ -388,9 +395,9 @@ def test_object_files_that_are_none_hold_nothing_up():
                        for pin, file in files.items())) as collectd:
             collectd.wait_for_value(name("packets", 0, "ports"))
             for pin in ("fifo", "device", "huge"):
-                check_said(collectd, f"{pin}: Btf: this is not a regular file")
-            check_said(collectd, "empty: Btf: the file has no type information")
-            check_said(collectd, "missing: Btf: cannot open the file: No such file")
+                check_said(collectd, f"{pin}: Btf: {files[pin]} is not a regular file")
+            check_said(collectd, f"empty: Btf: {files['empty']} has no type information")
+            check_said(collectd, f"missing: Btf: cannot open {files['missing']}: No such")
             collectd.stop()
 
 

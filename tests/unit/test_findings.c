@@ -3,6 +3,7 @@
 #include "fake_machine.h"
 #include "temp_tree.h"
 #include "tool/doctor.h"
+#include "tool/target.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -275,6 +276,13 @@ TEST(with_perf_event_paranoid_minus_1_no_capability_is_needed) {
   place.doctor.paranoid = -1;
   examine();
   assert_advice("mperf", "seccomp");
+}
+
+TEST(advice_does_not_use_a_runtime_directory_that_is_set_to_nothing) {
+  setenv("PERCORE_RUNTIME_DIR", "", 1);
+  assert_null(strstr(listing_advice(ENOENT), "$PERCORE_RUNTIME_DIR"));
+  setenv("PERCORE_RUNTIME_DIR", "/nonexistent", 1);
+  assert_non_null(strstr(listing_advice(ENOENT), "$PERCORE_RUNTIME_DIR"));
 }
 
 TEST(a_source_that_is_proven_on_all_cores_has_no_reason) {

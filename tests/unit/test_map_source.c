@@ -301,6 +301,18 @@ TEST(old_entries_are_not_new_because_their_pin_was_missing) {
     assert_int_equal(rows[key].shown[0], 0);
 }
 
+TEST(a_map_whose_region_another_process_serves_needs_another_region) {
+  struct percore_region *first;
+  assert_return_code(percore_create(&first, "unit", NULL, 0, NULL), errno);
+  publish(2, ROWS_MAX, true);
+  map_publisher_update(publisher);
+  assert_int_equal(said_len, 1);
+  assert_string_equal(said[0],
+                      "region unit: another process serves this name: end it, "
+                      "or set Region to another name");
+  assert_return_code(percore_destroy(first), errno);
+}
+
 TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count) {
   unit_need_receivers();
   kernel.cores_lost = 1;

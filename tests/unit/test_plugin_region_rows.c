@@ -1428,8 +1428,8 @@ TEST(refused_rows_and_slots_are_reported) {
   assert_int_equal(own("attaches_refused"), 1);
   assert_non_null(fake_logged(
       LOG_WARNING,
-      "region unit: 1 attach calls failed, so the counts of these threads are "
-      "lost: set extra_slots to at least "));
+      "region unit: failed calls of percore_attach: 1, so the counts of "
+      "these threads are lost: set extra_slots to at least "));
   for (int i = 0; i < 3; i++)
     assert_int_equal(percore_detach(region, slots[i]), 0);
 }
@@ -1448,9 +1448,9 @@ TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
     assert_int_equal(errno, EAGAIN);
     play_round(SECOND);
   }
-  assert_non_null(fake_logged(LOG_WARNING,
-                              "region unit: 1 rows were not added, because "
-                              "thread "));
+  assert_non_null(fake_logged(
+      LOG_WARNING, "region unit: rows that were not added: 1, because "
+                   "thread "));
   assert_non_null(fake_logged(LOG_WARNING, "'epo_ll' has not called"));
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   percore_detach(region, slot);

@@ -32,6 +32,17 @@ static int listen_at(const char *path) {
  * Counting
  */
 
+TEST(a_table_that_no_region_has_is_a_warning) {
+  create_usual(0, NULL);
+  begin_watch("<Region \"unit\">\n<Table \"nosuch\">\nField \"x\"\n"
+              "</Table>\n<Table \"port\">\nField \"packets\"\n</Table>\n"
+              "</Region>\n");
+  assert_non_null(fake_logged(
+      LOG_WARNING,
+      "Table \"nosuch\" is ignored: region unit has no such table."));
+  assert_null(fake_logged(LOG_WARNING, "Table \"port\""));
+}
+
 TEST(a_region_is_read_in_the_round_that_finds_it) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 7);

@@ -346,7 +346,7 @@ TEST(the_status_reports_slots_and_refused_calls) {
   struct percore_region_status status = status_of(region);
   assert_int_equal(status.served, 1);
   assert_int_equal(status.error, 0);
-  assert_non_null(strstr(status.reason, "1 attach calls failed"));
+  assert_non_null(strstr(status.reason, "failed calls of percore_attach: 1"));
   assert_non_null(strstr(status.reason, "extra_slots to at least 2"));
   assert_int_equal(status.slots, 2);
   assert_int_equal(status.slots_attached, 2);
@@ -452,6 +452,13 @@ TEST(the_reason_names_the_rule_that_a_description_breaks) {
                cases[i].reason);
     assert_non_null(strstr(said, status_of(region).reason));
   }
+}
+
+TEST(tables_that_are_not_given_are_not_said_to_be_too_many) {
+  const struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_region *region;
+  assert_fails(percore_create(&region, "author", NULL, 3, &options), EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "tables is NULL"));
 }
 
 TEST(the_reason_says_how_to_create_a_missing_directory) {

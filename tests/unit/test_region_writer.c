@@ -249,7 +249,7 @@ REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
   assert_int_equal(status.adds_refused, 1);
   assert_int_equal(status.adds_postponed, 1);
   assert_non_null(
-      strstr(status.reason, "1 rows were not added, because thread"));
+      strstr(status.reason, "rows that were not added: 1, because thread"));
   struct region_reader *reader = unit_connect();
   struct region_refusals refusals;
   region_reader_refusals(reader, &refusals);
