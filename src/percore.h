@@ -340,11 +340,11 @@ struct percore_region;
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
  *   or an errno of memfd_create(2), mmap(2) or pthread_create(3).
  *
- * A process that is cloned as by fork(2), without fork handlers, claims the
- * name, because the directory's lock may never be free. That takes about 10 ms
- * for each GiB of private memory, and the next write to each page of it takes a
- * page fault: create regions before the program fills its
- * memory. */
+ * Another process claims the name, because whoever holds the lock of the
+ * runtime directory could block this one for ever. It is cloned as by fork(2),
+ * without fork handlers. That takes 10 to 100 ms for each GiB of private
+ * memory, and then the first write to each of its pages causes a page fault:
+ * create regions before the program fills its memory. */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);

@@ -260,8 +260,8 @@ static void prove_counter(struct probe *probe) {
  * their period on CLOCK_MONOTONIC, unless the kernel shifts them from core to
  * core (skew_tick=1); phase_ns is the shift that this attempt assumes. Returns
  * the share of time in which the thread worked. If the thread loses half a tick
- * to other work, sets probe->was_preempted and returns early. Also returns early
- * when the proof is cancelled. */
+ * to other work, sets probe->was_preempted and returns early. Also returns
+ * early when the proof is cancelled. */
 static double evade_ticks(struct probe *probe, uint64_t tick_ns,
                           uint64_t phase_ns) {
   uint64_t length_ns = TICKS * tick_ns;

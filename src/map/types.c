@@ -246,8 +246,8 @@ static int find_types(struct btf_types *types, const struct bpf_map_info *info,
   if (types->btf == NULL)
     return why_fails(why, -errno, "cannot read its type information: %s%s",
                      strerror(errno),
-                     errno == EPERM ? "; run as root (CAP_SYS_ADMIN) or, "
-                                      "in collectd, set Btf"
+                     errno == EPERM ? "; run as root (CAP_SYS_ADMIN), or "
+                                      "set Btf in collectd's configuration"
                                     : "");
   types->key = info->btf_key_type_id;
   types->value = info->btf_value_type_id;
@@ -260,8 +260,8 @@ int btf_open(struct btf_types *types, const struct bpf_map_info *info,
   if (file == NULL && info->btf_id == 0)
     return why_fails(
         why, -ENOENT,
-        "it was loaded without type information (BTF); compile its "
-        "program with clang -g or, in collectd, set FieldAt");
+        "it was loaded without type information (BTF): compile its program "
+        "with clang -g, or set FieldAt in collectd's configuration");
   if (!has_library())
     return why_fails(why, -ELIBACC, "cannot load " LIBRARY ": install libbpf1");
   int status = find_types(types, info, file, why);

@@ -61,7 +61,7 @@ struct region_watch {
   struct region_instance *instances;
   size_t instances_len;
   uint64_t pass_ns;      /* CLOCK_MONOTONIC: when a pass through the runtime
-                            directory      began; 0: there is none */
+                            directory began; 0: there is none */
   uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
   bool strangers;        /* it has sockets at which nobody listens */
   uint64_t after_boottime_ns; /* initial value of that of an instance */

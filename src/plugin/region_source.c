@@ -252,7 +252,7 @@ static void follow(const struct row *row, struct region_object *object) {
     region_object_release(row->source, object);
 }
 
-/* Ends an object whose row holds another object by now. The births of the next
+/* Ends an object whose row now holds another object. The births of the next
  * object include the last counts of this one. If the row has held further
  * objects since the last scan, the last counts belong to `other`. */
 static void end_object(const struct row *row, struct region_object *object) {
@@ -347,7 +347,7 @@ static struct region_sum_row *find_row(const struct row *row) {
 }
 
 /* Handles an object that is not tracked: a live one, or one that came and went
- * since the last scan. Returns false if the row holds another object by now. */
+ * since the last scan. Returns false if its row now holds another object. */
 static bool consider(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;

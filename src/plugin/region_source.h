@@ -111,7 +111,7 @@ bool region_sum_is_shared(const struct region_sum *sum,
 size_t region_mark_size(const struct region_sum *sum);
 
 /* Makes marks for the rows in use (region_marks.c). If memory is short, the
- * last rows have none. */
+ * rows with the highest numbers get none. */
 void region_source_make_marks(struct region_source *source);
 
 /* Begins a scan, unless one is in progress, or has been made since the last

@@ -80,8 +80,8 @@ uid_t region_reader_listener(const struct region_reader *reader);
 enum region_event region_reader_refresh(struct region_reader *reader);
 
 /* Unmaps the pages that have been read, because they count as this process's
- * memory. They are mapped again when they are read, which takes a fifth of the
- * time of reading. */
+ * memory. The next reading maps them again, for which it needs a fifth of its
+ * time. */
 void region_reader_give_back(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);

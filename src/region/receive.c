@@ -18,10 +18,10 @@
 
 enum { STACK_SIZE = 64 << 10, MAX_FD = 65536, EXIT_MS = 20, LIFE_S = 1 };
 
-/* The sockets of the child. It answers with a fault, whose error is 0 on
- * success, and passes the region's memory on. The answer comes through a
- * socket, because under valgrind the child cannot write to this process: it has
- * a copy of its memory. */
+/* The sockets of the child: from `producer` it receives the region's memory,
+ * and through `child` it passes the memory on, with a fault whose error is 0 on
+ * success. It does not write the answer to memory, because under valgrind it
+ * has only a copy of the memory of this process. */
 struct ends {
   int producer, child;
 };

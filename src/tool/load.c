@@ -174,8 +174,8 @@ static const struct live_face compare_face = {
 
 #define BOARD_AGE_MAX_NS UINT64_C(60000000000)
 
-/* The board that this command writes and, unless it does so, the board that
- * collectd writes: only collectd knows which polls found nothing. */
+/* The board that this command writes. If it writes none, it reads the board of
+ * collectd, which alone knows which polls found nothing. */
 struct publishing {
   struct board *board; /* NULL: not asked for */
   struct board_reader *others;

@@ -285,7 +285,7 @@ def test_what_is_missing_to_show_a_map_is_said():
         for before, word, text in (
                 (weak, f"{gateway.pins}/flows",
                  "type information: Operation not permitted; run as root "
-                 "(CAP_SYS_ADMIN) or, in collectd, set Btf"),
+                 "(CAP_SYS_ADMIN), or set Btf in collectd's configuration"),
                 ([], "protocols", absent), ([], "/sys/fs/bpf/none", absent),
                 ([], "id:4294967295", absent)):
             done = subprocess.run([*before, PERCORE, "map", "dump", word],

@@ -369,8 +369,8 @@ def test_what_is_missing_for_names_is_said():
                          pins.block("ports", VALUE)) as collectd:
                 collectd.wait_for_value(name("packets", 0, "ports"))
                 check_said(collectd, "bare: it was loaded without type information "
-                                     "(BTF); compile its program with clang -g or, "
-                                     "in collectd, set FieldAt")
+                                     "(BTF): compile its program with clang -g, or "
+                                     "set FieldAt in collectd's configuration")
                 check_said(collectd, "named: cannot load libbpf.so.1: install "
                                      "libbpf1")
         finally:
