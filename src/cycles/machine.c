@@ -26,12 +26,17 @@
 #define STAT "/proc/stat"
 #define READ_MAX ((size_t)64 << 10)
 
+/* Of this many cores, the file that says how long the core has polled stays
+ * open, because opening it costs more than reading it. */
+#define POLLED_CORES 64
+
 struct linux_machine {
   struct machine machine;
-  char sysroot[PATH_MAX]; /* prepended to each path, which begins with a slash
-                           */
-  int uevents;            /* netlink socket, -1 if unavailable */
-  int stat;               /* /proc/stat, or -1 */
+  char sysroot[PATH_MAX];   /* prepended to each path, which begins with a slash
+                             */
+  int uevents;              /* netlink socket, -1 if unavailable */
+  int stat;                 /* /proc/stat, or -1 */
+  int polled[POLLED_CORES]; /* by core; 0: not open */
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -69,17 +74,58 @@ static ssize_t read_all(int fd, char *buffer, size_t size) {
   return -EFBIG;
 }
 
+/* Returns where the descriptor of a file stays that tells how long a core has
+ * polled, or NULL. */
+static int *place_of(struct linux_machine *self, const char *path) {
+  int core = -1, length = 0;
+  sscanf(path, "/sys/devices/system/cpu/cpu%d/cpuidle/state0/time%n", &core,
+         &length);
+  return length > 0 && path[length] == '\0' && core >= 0 && core < POLLED_CORES
+             ? &self->polled[core]
+             : NULL;
+}
+
+/* Reads a file that stays open. Returns 0 if it must be opened again. */
+static ssize_t read_again(int fd, char *buffer, size_t size) {
+  ssize_t length = pread(fd, buffer, size, 0);
+  if (length <= 0 || (size_t)length == size)
+    return 0;
+  buffer[length] = '\0';
+  return length;
+}
+
+static void forget(int *place) {
+  if (*place > 0)
+    close(*place);
+  *place = 0;
+}
+
+/* Keeps the file open, or closes it. Only the kernel's own files stay open: any
+ * other file may be replaced, or block. */
+static void keep(int *place, int fd) {
+  struct statfs kind;
+  if (place != NULL && fd > 0 && fstatfs(fd, &kind) == 0 &&
+      kind.f_type == SYSFS_MAGIC && descriptors_available() > 0)
+    *place = descriptors_move(fd);
+  else
+    close(fd);
+}
+
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                size_t size) {
-  const struct linux_machine *self = context;
+  struct linux_machine *self = context;
   char full[PATH_MAX];
-  if (self->stat >= 0 && strcmp(path, STAT) == 0) {
-    ssize_t got = pread(self->stat, buffer, size, 0);
-    if (got > 0 && (size_t)got < size) {
-      buffer[got] = '\0';
-      return got;
-    }
+  int *place = place_of(self, path);
+  ssize_t length = 0;
+  if (self->stat >= 0 && strcmp(path, STAT) == 0)
+    length = read_again(self->stat, buffer, size);
+  if (place != NULL && *place > 0) {
+    length = read_again(*place, buffer, size);
+    if (length == 0)
+      forget(place); /* the core may have gone offline */
   }
+  if (length > 0)
+    return length;
   int status = under_sysroot(context, path, full);
   if (status != 0)
     return status;
@@ -88,10 +134,10 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
   if (fd < 0)
     return -errno;
   struct stat kind;
-  ssize_t length = fstat(fd, &kind) != 0   ? -errno
-                   : S_ISREG(kind.st_mode) ? read_all(fd, buffer, size)
-                                           : -EINVAL;
-  close(fd);
+  length = fstat(fd, &kind) != 0   ? -errno
+           : S_ISREG(kind.st_mode) ? read_all(fd, buffer, size)
+                                   : -EINVAL;
+  keep(place, fd);
   return length;
 }
 
@@ -281,6 +327,8 @@ void machine_linux_close(struct machine *machine) {
     close(self->uevents);
   if (self->stat >= 0)
     close(self->stat);
+  for (int i = 0; i < POLLED_CORES; i++)
+    forget(&self->polled[i]);
   free(self);
 }
 
