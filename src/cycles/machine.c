@@ -74,15 +74,27 @@ static ssize_t read_all(int fd, char *buffer, size_t size) {
   return -EFBIG;
 }
 
+/* Returns the core whose number in `text` is all that comes between `before`
+ * and `after`, or -1. */
+static int core_between(const char *text, const char *before,
+                        const char *after) {
+  uint64_t core;
+  size_t length = strlen(before);
+  if (strncmp(text, before, length) != 0)
+    return -1;
+  text += length;
+  return number_next(&text, &core) && strcmp(text, after) == 0 &&
+                 core < CORES_MAX
+             ? (int)core
+             : -1;
+}
+
 /* Returns where the descriptor of a file stays that tells how long a core has
  * polled, or NULL. */
 static int *place_of(struct linux_machine *self, const char *path) {
-  int core = -1, length = 0;
-  sscanf(path, "/sys/devices/system/cpu/cpu%d/cpuidle/state0/time%n", &core,
-         &length);
-  return length > 0 && path[length] == '\0' && core >= 0 && core < POLLED_CORES
-             ? &self->polled[core]
-             : NULL;
+  int core =
+      core_between(path, "/sys/devices/system/cpu/cpu", "/cpuidle/state0/time");
+  return core >= 0 && core < POLLED_CORES ? &self->polled[core] : NULL;
 }
 
 /* Reads a file that stays open. Returns 0 if it must be opened again. */
@@ -250,14 +262,8 @@ static int open_uevents(void) {
 /* Returns the core number in a uevent of a core, such as 12 for
  * "online@/devices/system/cpu/cpu12". Returns -1 for any other uevent. */
 static int uevent_core(const char *message) {
-  static const char folder[] = "@/devices/system/cpu/cpu";
-  uint64_t core;
-  const char *number = strchr(message, '@');
-  if (number == NULL || strncmp(number, folder, sizeof(folder) - 1) != 0)
-    return -1;
-  number += sizeof(folder) - 1;
-  bool whole = number_next(&number, &core) && *number == '\0';
-  return whole && core < CORES_MAX ? (int)core : -1;
+  const char *path = strchr(message, '@');
+  return path != NULL ? core_between(path, "@/devices/system/cpu/cpu", "") : -1;
 }
 
 static int linux_changed_cores(void *context, struct core_set *changed) {
