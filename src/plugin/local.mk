@@ -22,7 +22,7 @@ libplugin_la_SOURCES = \
 	src/plugin/region_marks.c \
 	src/plugin/region_put.c \
 	src/plugin/region_rows.c \
-	src/plugin/region_source.c src/plugin/region_source.h \
+	src/plugin/region_input.c src/plugin/region_input.h \
 	src/plugin/region_sum.c src/plugin/region_sum.h \
 	src/plugin/region_thread.c src/plugin/region_thread.h \
 	src/plugin/region_top.c \

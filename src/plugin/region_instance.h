@@ -1,9 +1,60 @@
-/* region_instance: one socket name, `<region>[@<instance>].sock`, and what is
- * known about its producers. Only region_watch uses these functions. */
+/* How regions are read: what belongs to what, which thread uses it, and the
+ * words that the files region_* use. The way of a count, from a cell to a
+ * PUTVAL:
+ *
+ *   a producer adds to a cell        in its shared memory (region/cells.h)
+ *        |
+ *        | region_tile_read          copies the cells of some rows
+ *        v
+ *   region_input.last                how far the growth of cells is counted
+ *        |
+ *        | region_row_count          adds the growth since then
+ *        v
+ *   region_sum_row.now, other.now    what a name has counted
+ *        |
+ *        | region_sum_put            dispatches it, and copies it to `sent`
+ *        v
+ *   plugin_dispatch_values           collectd's queue; output plugins write it
+ *
+ * An entry of a BPF map takes the same way after map_sampler has copied its
+ * value to a cell of a region of its own (map/publish.h).
+ *
+ * What belongs to what, with an example:
+ *
+ *   region_watch                     all regions of the host
+ *    +- region_instance  gtpu@east   a socket, and its present producer
+ *    |   +- region_reader            the producer's mapped memory
+ *    |   +- region_input  session    a table of the producer --------+
+ *    |       +- region_object 17     what holds row 17 of the table  | is
+ *    |                               and counts for a region_sum_row | added
+ *    +- region_budget  gtpu          a user's regions of one name,   | to
+ *        |                           and what they may take          |
+ *        +- region_sum  session      a table as it is reported <-----+
+ *            +- region_sum_row eth0  what is counted under a name
+ *            +- other                what no shown row has counted
+ *
+ * The thread of region_thread uses all of this, and no other thread does,
+ * except that the thread which lists the runtime directory has `list` in
+ * region_list.c, and that the sampler's thread takes empty polls from
+ * region_room, under its lock.
+ *
+ *   round      what the thread does in one interval: region_watch_round
+ *   scan       reading all of a table or directory; may take several rounds
+ *   piece      what is read of a region before the next region's turn
+ *   put        dispatching the values of a sum, after scans of all its inputs
+ *   object     what a producer's row holds from percore_row_add until
+ *              percore_row_remove; its row may then hold another object
+ *   shown      said of a row that is reported: its objects are tracked
+ *   tracked    said of an object whose cells are remembered from scan to scan
+ *   candidate  an object that Top may choose to show
+ *   mark       what is remembered of a row that is not tracked
+ *   copy       0: values over all cores; 1 + N: those of core N
+ *   owes       said of a row that has counted more than was dispatched
+ */
 #ifndef PERCORE_PLUGIN_REGION_INSTANCE_H
 #define PERCORE_PLUGIN_REGION_INSTANCE_H
 
-#include "region_source.h"
+#include "region_input.h"
 #include "region_watch.h"
 #include "region_workers.h"
 
@@ -30,13 +81,13 @@ struct region_instance {
                 -1: unknown */
   struct region_budget *budget;
   uint64_t attaches_refused, adds_refused; /* totals at the last reading */
-  struct region_source *sources;
-  uint32_t source_count;
-  uint32_t next_source; /* the next source to read */
-  uint32_t begun;       /* sources that this turn has begun to read */
-  uint64_t bytes_read;  /* in the last scan of each table */
-  uint64_t turn;        /* the last round in which it was read */
-  uint64_t looked_in;   /* the last round in which it was looked after */
+  struct region_input *inputs;
+  uint32_t input_count;
+  uint32_t next_input; /* the next input to read */
+  uint32_t begun;      /* inputs that this scan has begun to read */
+  uint64_t bytes_read; /* in the last scan of each table */
+  uint64_t read_in;    /* the last round in which it was read */
+  uint64_t looked_in;  /* the last round in which it was looked after */
   struct region_workers workers;
   bool from_zero; /* none of the producer's counts have been reported */
   uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when the producer was found to
@@ -44,7 +95,7 @@ struct region_instance {
   uint64_t counted_in;      /* the last round in which its workers were read */
   enum region_health health;
   bool listed;    /* the socket is in the runtime directory */
-  bool met;       /* the present pass through the directory has found it */
+  bool met;       /* the present scan of the directory has found it */
   bool restarted; /* the name has a different producer than in the previous
                      round */
   bool silent;    /* a process listens but does not answer, or is stopped */
@@ -60,10 +111,10 @@ struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  uint64_t pass_ns;      /* CLOCK_MONOTONIC: when a pass through the runtime
-                            directory began; 0: there is none */
-  uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
-  bool strangers;        /* it has sockets at which nobody listens */
+  uint64_t scan_ns;           /* CLOCK_MONOTONIC: when a scan of the runtime
+                                 directory began; 0: there is none */
+  uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool strangers;             /* it has sockets at which nobody listens */
   uint64_t after_boottime_ns; /* initial value of that of an instance */
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
@@ -117,7 +168,7 @@ region_instance_is_unanswered(const struct region_instance *instance) {
          region_reader_presence(instance->reader) == REGION_SILENT;
 }
 
-void region_instance_free_sources(struct region_instance *instance);
+void region_instance_free_inputs(struct region_instance *instance);
 
 /* Concludes a round for an instance: reports whether the instance is silent,
  * stale or gone (region_health.c). */

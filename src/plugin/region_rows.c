@@ -27,12 +27,12 @@ void region_name_clean(char *clean, size_t size, const char *name) {
 size_t region_sum_row_size(const struct region_sum *sum,
                            const struct region_sum_row *row) {
   return sizeof(*row) + strlen(row->name) + 1 + 4 * sizeof(void *) +
-         2 * (size_t)row->copies * sum->shape.columns * sizeof(uint64_t);
+         2 * (size_t)row->copies * sum->columns * sizeof(uint64_t);
 }
 
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name) {
-  size_t cells = (size_t)sum->copies * sum->shape.columns;
+  size_t cells = (size_t)sum->copies * sum->columns;
   size_t head = sizeof(struct region_sum_row) + strlen(name) + 1;
   head = (head + 7) / 8 * 8;
   struct region_sum_row *row = calloc(1, head + 2 * cells * sizeof(uint64_t));
@@ -87,7 +87,7 @@ static bool make_room(struct region_sum *sum) {
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
                                        bool make) {
   char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
-  region_name_clean(clean, sizeof(clean), sum->shape.single ? "all" : name);
+  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
   if (strcmp(clean, sum->other->name) == 0)
     return NULL;
   struct region_sum_row *row = sum->capacity > 0 ? *chain_of(sum, clean) : NULL;
@@ -111,13 +111,12 @@ size_t region_sum_row_values(const struct region_sum *sum) {
   size_t copies = sum->budget->config->report_host;
   for (uint32_t copy = 1; copy < sum->copies; copy++)
     copies += sum->core_used[copy - 1];
-  return copies * sum->shape.values;
+  return copies * sum->values;
 }
 
 bool region_sum_charge_other(struct region_sum *sum) {
-  size_t values = sum->shape.single
-                      ? 0
-                      : sum->budget->config->report_host * sum->shape.values;
+  size_t values =
+      sum->single ? 0 : sum->budget->config->report_host * sum->values;
   if (!region_allowance_take(&sum->budget->values, values))
     return false;
   sum->charged = values;
@@ -128,7 +127,7 @@ bool region_sum_show(struct region_sum *sum, struct region_sum_row *row) {
   size_t values = region_sum_row_values(sum);
   if (row->shown)
     return true;
-  if (!sum->shape.single && sum->charged <= sum->shape.values)
+  if (!sum->single && sum->charged <= sum->values)
     values += values - sum->charged; /* the cores of `other` */
   if (!region_allowance_take(&sum->budget->values, values))
     return false;
@@ -159,10 +158,8 @@ static bool is_reported(const struct region_sum *sum, uint32_t copy) {
 bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t n = 0; is_reported(sum, copy) && n < sum->shape.counters.len;
-         n++) {
-      size_t at = (size_t)copy * sum->shape.columns +
-                  sum->shape.counters.list[n].column;
+    for (uint32_t n = 0; is_reported(sum, copy) && n < sum->counters.len; n++) {
+      size_t at = (size_t)copy * sum->columns + sum->counters.list[n].column;
       if ((int64_t)(row->now[at] - row->sent[at]) > 0)
         return true;
     }
@@ -170,7 +167,7 @@ bool region_sum_row_owes(const struct region_sum *sum,
 }
 
 bool region_sum_owes(const struct region_sum *sum) {
-  bool any = !sum->shape.single && region_sum_row_owes(sum, sum->other);
+  bool any = !sum->single && region_sum_row_owes(sum, sum->other);
   for (size_t i = 0; !any && i < sum->len; i++)
     any = region_sum_row_owes(sum, sum->rows[i]);
   return any;
@@ -179,7 +176,7 @@ bool region_sum_owes(const struct region_sum *sum) {
 void region_sum_combine(const struct region_sum *sum,
                         const struct region_column *column, uint64_t *now,
                         uint64_t value, bool replace) {
-  const struct region_sum_field *field = &sum->shape.fields[column->field];
+  const struct region_sum_field *field = &sum->fields[column->field];
   if (replace || field->kind == PERCORE_STATE)
     *now = value;
   else
@@ -188,23 +185,22 @@ void region_sum_combine(const struct region_sum *sum,
         value);
 }
 
-uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
-                          uint64_t *last, const uint64_t *cells,
-                          struct region_sum_row *row) {
-  size_t at = (size_t)copy * sum->shape.columns;
-  uint64_t *other = sum->other->now + at;
+uint32_t region_row_count(const struct region_sum *sum,
+                          struct region_sum_row *row, uint32_t copy,
+                          uint64_t *last, const uint64_t *cells) {
+  size_t at = (size_t)copy * sum->columns;
   uint32_t back = 0;
-  for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
-    uint32_t c = sum->shape.counters.list[n].column;
+  for (uint32_t n = 0; n < sum->counters.len; n++) {
+    uint32_t c = sum->counters.list[n].column;
     uint64_t grown = cells[c] - last[c];
     if ((int64_t)grown < 0) {
       back++;
       continue;
     }
     last[c] = cells[c];
-    other[c] += row != NULL ? -grown : grown;
-    if (row != NULL)
-      row->now[at + c] += grown;
+    row->now[at + c] += grown;
+    if (row != sum->other)
+      sum->other->now[at + c] -= grown;
   }
   return back;
 }
@@ -236,7 +232,7 @@ void region_sum_forget(struct region_sum *sum, bool all) {
     struct region_sum_row *row = sum->rows[i];
     bool unused = !row->shown && row->objects == 0 &&
                   !region_sum_row_owes(sum, row) && (all || kept >= most);
-    if (!unused && (!all || sum->sources != NULL)) {
+    if (!unused && (!all || sum->inputs != NULL)) {
       sum->rows[kept++] = row;
       continue;
     }
@@ -254,8 +250,8 @@ void region_sum_forget(struct region_sum *sum, bool all) {
 
 static const struct region_sum_field *
 same_field(const struct region_sum *sum, const struct region_sum_field *other) {
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
     if (strcmp(field->name, other->name) == 0 && field->kind == other->kind &&
         field->cells == other->cells && field->sub_bits == other->sub_bits)
       return field;
@@ -269,14 +265,14 @@ static void inherit_row(const struct region_sum *sum,
                         const struct region_sum_row *old) {
   row->put = old->put;
   row->since_ns = old->since_ns;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
     const struct region_sum_field *same = same_field(from, field);
-    sum->shape.fields[f].put = same != NULL ? same->put : 0;
+    sum->fields[f].put = same != NULL ? same->put : 0;
     for (uint32_t copy = 0;
          same != NULL && copy < MIN(row->copies, old->copies); copy++) {
-      size_t at = (size_t)copy * sum->shape.columns + field->column;
-      size_t was_at = (size_t)copy * from->shape.columns + same->column;
+      size_t at = (size_t)copy * sum->columns + field->column;
+      size_t was_at = (size_t)copy * from->columns + same->column;
       size_t size = field->cells * sizeof(*row->now);
       memcpy(&row->now[at], &old->now[was_at], size);
       memcpy(&row->sent[at], &old->sent[was_at], size);
@@ -285,12 +281,11 @@ static void inherit_row(const struct region_sum *sum,
 }
 
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
-  if (from->copies < from->shape.copies_made)
+  if (from->copies < from->copies_made)
     sum->copies = 1;
   sum->puts = from->puts;
   memcpy(sum->core_put, from->core_put,
-         MIN(sum->shape.core_count, from->shape.core_count) *
-             sizeof(*sum->core_put));
+         MIN(sum->core_count, from->core_count) * sizeof(*sum->core_put));
   sum->put_ns = from->put_ns;
   sum->other->shown |= from->other->shown;
   inherit_row(sum, sum->other, from, from->other);

@@ -49,7 +49,7 @@ static void describe_field(struct region_sum *sum,
   const struct percore_field *described = &table->fields[f];
   const struct region_field *record =
       &directory->fields[directory->tables[t].first_field + f];
-  struct region_sum_field *field = &sum->shape.fields[f];
+  struct region_sum_field *field = &sum->fields[f];
   *field = (struct region_sum_field){
       .kind = record->kind,
       .aggregation = record->aggregation,
@@ -69,39 +69,38 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
     sum->copies = 1;
 }
 
-/* Returns the index of the field by which Top ranks rows, or -1 if Top is not
- * configured or the table has no counter or gauge with that name. */
-static int find_top_field(const struct region_sum *sum) {
-  if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
-    return -1;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++)
-    if (strcmp(sum->shape.fields[f].name, sum->config->top_field) == 0 &&
-        sum->shape.fields[f].kind != PERCORE_HISTOGRAM &&
-        sum->shape.fields[f].kind != PERCORE_STATE)
-      return (int)f;
+/* Returns the field by which Top ranks rows, or NULL if Top is not configured
+ * or the table has no counter or gauge with that name. */
+static const struct region_sum_field *
+find_top_field(const struct region_sum *sum) {
+  if (sum->config == NULL || sum->config->top == 0 || sum->single)
+    return NULL;
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    if (strcmp(sum->fields[f].name, sum->config->top_field) == 0 &&
+        sum->fields[f].kind != PERCORE_HISTOGRAM &&
+        sum->fields[f].kind != PERCORE_STATE)
+      return &sum->fields[f];
   region_warn(region_about_sum(sum),
               "Top %u \"%s\" is ignored: table %s of region %s has no such "
               "field, or rows cannot be ranked by it; name a counter or gauge.",
               sum->config->top, sum->config->top_field, sum->table,
               sum->budget->name);
-  return -1;
+  return NULL;
 }
 
 /* Chooses the columns to read: those of reported fields, of the field that Top
  * ranks by and, in the table `core`, of all fields, because one of them shows
  * whether the table is used. */
 static void choose_columns(struct region_sum *sum) {
-  struct region_shape *shape = &sum->shape;
-  for (uint32_t f = 0; f < shape->field_count; f++) {
-    const struct region_sum_field *field = &shape->fields[f];
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
     bool counts =
         field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
-    struct region_columns *columns =
-        counts ? &shape->counters : &shape->present;
-    shape->values += !field->wanted                     ? 0
-                     : field->kind == PERCORE_HISTOGRAM ? 4
-                                                        : 1;
-    if (!field->wanted && (int)f != shape->top_field && !shape->is_core)
+    struct region_columns *columns = counts ? &sum->counters : &sum->present;
+    sum->values += !field->wanted                     ? 0
+                   : field->kind == PERCORE_HISTOGRAM ? 4
+                                                      : 1;
+    if (!field->wanted && field != sum->ranks_by && !sum->is_core)
       continue;
     for (uint32_t c = 0; c < field->cells; c++)
       columns->list[columns->len++] =
@@ -112,10 +111,10 @@ static void choose_columns(struct region_sum *sum) {
 static void warn_of_unknown_fields(const struct region_sum *sum) {
   for (size_t i = 0; sum->config != NULL && i < sum->config->fields.len; i++) {
     uint32_t f = 0;
-    while (f < sum->shape.field_count &&
-           strcmp(sum->shape.fields[f].name, sum->config->fields.list[i]) != 0)
+    while (f < sum->field_count &&
+           strcmp(sum->fields[f].name, sum->config->fields.list[i]) != 0)
       f++;
-    if (f == sum->shape.field_count)
+    if (f == sum->field_count)
       region_warn(region_about_sum(sum),
                   "Field \"%s\" is ignored: table %s of region %s has no such "
                   "field.",
@@ -127,38 +126,35 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
  * the arrays with an element per core, because a producer can claim to have
  * thousands of cores. */
 static size_t size_of_sum(const struct region_sum *sum) {
-  const struct region_shape *shape = &sum->shape;
-  return sizeof(*sum) + shape->field_count * sizeof(*shape->fields) +
-         shape->columns * 2 * sizeof(struct region_column) +
-         shape->core_count * (1 + sizeof(*sum->core_put));
+  return sizeof(*sum) + sum->field_count * sizeof(*sum->fields) +
+         sum->columns * 2 * sizeof(struct region_column) +
+         sum->core_count * (1 + sizeof(*sum->core_put));
 }
 
-static void set_shape(struct region_sum *sum,
-                      const struct region_directory *directory, uint32_t t) {
+static void set_structure(struct region_sum *sum,
+                          const struct region_directory *directory,
+                          uint32_t t) {
   const struct region_table *table = &directory->tables[t];
-  struct region_shape *shape = &sum->shape;
-  shape->field_count = table->field_count;
-  shape->columns = table->columns;
-  shape->core_count = directory->header.core_count;
-  shape->single = (table->flags & REGION_TABLE_SINGLE) != 0;
-  shape->per_core = table->storage == PERCORE_PER_CORE;
-  shape->is_core = t == 0;
-  shape->chooses_rows =
-      !shape->single && sum->config != NULL && sum->config->rows_len > 0;
-  bool cores = shape->per_core &&
+  sum->field_count = table->field_count;
+  sum->columns = table->columns;
+  sum->core_count = directory->header.core_count;
+  sum->single = (table->flags & REGION_TABLE_SINGLE) != 0;
+  sum->per_core = table->storage == PERCORE_PER_CORE;
+  sum->is_core = t == 0;
+  sum->chooses_rows =
+      !sum->single && sum->config != NULL && sum->config->rows_len > 0;
+  bool cores = sum->per_core &&
                sum->budget->config->report_per_core != REGION_PER_CORE_NONE;
-  sum->copies = shape->copies_made = cores ? 1 + shape->core_count : 1;
+  sum->copies = sum->copies_made = cores ? 1 + sum->core_count : 1;
 }
 
 static bool make_arrays(struct region_sum *sum) {
-  struct region_shape *shape = &sum->shape;
-  uint32_t columns = shape->columns;
-  shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
-  shape->counters.list = calloc(columns, sizeof(*shape->counters.list));
-  shape->present.list = calloc(columns, sizeof(*shape->present.list));
-  sum->core_used = calloc(shape->core_count, 1);
-  sum->core_put = calloc(shape->core_count, sizeof(*sum->core_put));
-  return shape->fields && shape->counters.list && shape->present.list &&
+  sum->fields = calloc(sum->field_count, sizeof(*sum->fields));
+  sum->counters.list = calloc(sum->columns, sizeof(*sum->counters.list));
+  sum->present.list = calloc(sum->columns, sizeof(*sum->present.list));
+  sum->core_used = calloc(sum->core_count, 1);
+  sum->core_put = calloc(sum->core_count, sizeof(*sum->core_put));
+  return sum->fields && sum->counters.list && sum->present.list &&
          sum->core_used && sum->core_put;
 }
 
@@ -171,15 +167,15 @@ static bool describe(struct region_sum *sum,
   sstrncpy(sum->instance, instance, sizeof(sum->instance));
   if (!make_arrays(sum))
     return false;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+  for (uint32_t f = 0; f < sum->field_count; f++)
     describe_field(sum, directory, t, f);
-  sum->shape.top_field = find_top_field(sum);
+  sum->ranks_by = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
   sum->other = region_sum_make_row(sum, "other");
   if (sum->other == NULL)
     return false;
-  sum->other->shown = sum->shape.top_field >= 0;
+  sum->other->shown = sum->ranks_by != NULL;
   return true;
 }
 
@@ -194,7 +190,7 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
       region_config_table(budget->config, directory->described[t].name);
   sum->budget = budget;
   sum->tsc_hz = tsc_hz;
-  set_shape(sum, directory, t);
+  set_structure(sum, directory, t);
   if (!region_allowance_take(&budget->memory, size_of_sum(sum))) {
     free(sum);
     return NULL;
@@ -208,7 +204,6 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
 void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
-  struct region_shape *shape = &sum->shape;
   region_allowance_give(&sum->budget->values, sum->charged);
   region_sum_forget(sum, true);
   if (sum->other != NULL)
@@ -216,9 +211,9 @@ void region_sum_free(struct region_sum *sum) {
                           region_sum_row_size(sum, sum->other));
   region_allowance_give(&sum->budget->memory, size_of_sum(sum));
   free(sum->other);
-  free(shape->fields);
-  free(shape->counters.list);
-  free(shape->present.list);
+  free(sum->fields);
+  free(sum->counters.list);
+  free(sum->present.list);
   free(sum->core_used);
   free(sum->core_put);
   free(sum->rows);
@@ -231,13 +226,13 @@ bool region_sum_fits(const struct region_sum *sum,
   const struct region_table *table = &directory->tables[t];
   bool single = (table->flags & REGION_TABLE_SINGLE) != 0;
   bool per_core = table->storage == PERCORE_PER_CORE;
-  if (table->field_count != sum->shape.field_count ||
-      table->columns != sum->shape.columns || single != sum->shape.single ||
-      per_core != sum->shape.per_core ||
-      directory->header.core_count != sum->shape.core_count)
+  if (table->field_count != sum->field_count ||
+      table->columns != sum->columns || single != sum->single ||
+      per_core != sum->per_core ||
+      directory->header.core_count != sum->core_count)
     return false;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
     const struct region_field *record =
         &directory->fields[table->first_field + f];
     const struct percore_field *described = &directory->described[t].fields[f];

@@ -20,7 +20,7 @@
 
 #include "region/reader.h"
 
-struct region_source;
+struct region_input;
 struct region_watch;
 
 /* What a user's producers of one region, with all its instances, may take, and
@@ -57,8 +57,8 @@ struct region_sum_row {
   uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
                         did not contain it */
   uint32_t copies;   /* allocated: at least those of the sum */
-  uint32_t objects;  /* tracked objects, over all sources */
-  uint32_t parts;    /* sources whose up-down counters, gauges and states are in
+  uint32_t objects;  /* tracked objects, over all inputs */
+  uint32_t parts;    /* inputs whose up-down counters, gauges and states are in
                         `now` */
   bool shown;        /* its objects count for it, not for `other` */
   bool contends, again; /* is a candidate; was one lately */
@@ -77,8 +77,15 @@ struct region_columns {
   uint32_t len;
 };
 
-/* The structure of a table, which never changes. */
-struct region_shape {
+struct region_sum {
+  struct region_sum *next;                  /* of the same budget */
+  const struct region_table_config *config; /* NULL: no <Table> block */
+  struct region_budget *budget;
+  char instance[REGION_SUM_NAME_SIZE]; /* "": the sum of all instances */
+  char table[REGION_SUM_NAME_SIZE];
+  uint64_t tsc_hz; /* 0: cycles are not converted */
+
+  /* The structure of the table, which never changes. */
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
   uint32_t copies_made; /* allocated: 1, or 1 + core_count */
@@ -89,28 +96,20 @@ struct region_shape {
   bool single, per_core; /* the table has a single row; it is PER_CORE */
   bool is_core;          /* the built-in table `core` */
   bool chooses_rows;     /* the option Row is set */
-  int top_field;         /* index of the field that Top ranks by; -1: none */
-};
+  const struct region_sum_field
+      *ranks_by; /* by which Top ranks rows, or NULL */
 
-struct region_sum {
-  struct region_sum *next;                  /* of the same budget */
-  const struct region_table_config *config; /* NULL: no <Table> block */
-  struct region_budget *budget;
-  char instance[REGION_SUM_NAME_SIZE]; /* "": the sum of all instances */
-  char table[REGION_SUM_NAME_SIZE];
-  uint64_t tsc_hz; /* 0: cycles are not converted */
-  struct region_shape shape;
   struct region_sum_row **rows, **chains; /* chains: hash table of `capacity` */
   size_t len, capacity, shown;
   struct region_sum_row *other;
-  struct region_source *sources; /* tables of producers that are added to it */
-  uint32_t open;                 /* sources that are being read */
-  uint32_t copies;               /* in use: 1, or 1 + core_count */
-  uint8_t *core_used;            /* cores with a slot */
-  uint64_t *core_put;            /* like `put` of a row */
-  uint64_t puts, put_ns;         /* number and CLOCK_REALTIME of the last put */
-  uint64_t read_ns;     /* CLOCK_MONOTONIC: when a source was last read */
-  bool is_new;          /* a source was read completely since the last put */
+  struct region_input *inputs; /* tables of producers that are added to it */
+  uint32_t open;               /* inputs that are being read */
+  uint32_t copies;             /* in use: 1, or 1 + core_count */
+  uint8_t *core_used;          /* cores with a slot */
+  uint64_t *core_put;          /* like `put` of a row */
+  uint64_t puts, put_ns;       /* number and CLOCK_REALTIME of the last put */
+  uint64_t read_ns;     /* CLOCK_MONOTONIC: when an input was last read */
+  bool is_new;          /* an input was read completely since the last put */
   size_t charged;       /* values charged to the budget */
   uint64_t names_shown; /* incremented whenever Top shows another name */
 };
@@ -147,7 +146,7 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 void region_sum_count_live(struct region_sum *sum, uint64_t rows);
 
 static inline size_t region_sum_cells(const struct region_sum *sum) {
-  return (size_t)sum->shape.copies_made * sum->shape.columns;
+  return (size_t)sum->copies_made * sum->columns;
 }
 
 /* ---------------------------------------------------------------------------
@@ -195,13 +194,14 @@ void region_sum_combine(const struct region_sum *sum,
                         const struct region_column *column, uint64_t *now,
                         uint64_t value, bool replace);
 
-/* Adds what the cells of one copy have grown since `last` to `row`, and
- * subtracts it from `other`. If `row` is NULL, adds it to `other`. Updates
- * `last`. A cell that has decreased does not count until it exceeds its former
- * value. Returns the number of cells that have decreased. */
-uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
-                          uint64_t *last, const uint64_t *cells,
-                          struct region_sum_row *row);
+/* Adds what the cells of one copy have grown since `last` to the row, and
+ * updates `last`. `other` gets the growth of the whole table, from which the
+ * growth of other rows is subtracted here. A cell that has decreased does not
+ * count until it exceeds its former value. Returns the number of cells that
+ * have decreased. */
+uint32_t region_row_count(const struct region_sum *sum,
+                          struct region_sum_row *row, uint32_t copy,
+                          uint64_t *last, const uint64_t *cells);
 
 /* Frees hidden rows: all, or the oldest if there are too many. */
 void region_sum_forget(struct region_sum *sum, bool all);

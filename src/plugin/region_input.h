@@ -1,14 +1,12 @@
-/* region_source: reads one table of one producer again and again, and adds what
+/* region_input: reads one table of one producer again and again, and adds what
  * it counted to a sum.
  *
- * An object is what a producer's row holds from percore_row_add until
- * percore_row_remove. Cells are never zeroed, so the growth of the sum of all
- * cells is what the table counted, whichever objects held its rows. The objects
- * of shown rows are tracked: what their cells grew belongs to their rows, and
- * is taken from `other`. A scan reads every row once, and may take several
- * rounds. */
-#ifndef PERCORE_PLUGIN_REGION_SOURCE_H
-#define PERCORE_PLUGIN_REGION_SOURCE_H
+ * Cells are never zeroed, so the growth of the sum of all cells is what the
+ * table counted, whichever objects held its rows. What the cells of tracked
+ * objects grew belongs to their rows, and is taken from `other`.
+ */
+#ifndef PERCORE_PLUGIN_REGION_INPUT_H
+#define PERCORE_PLUGIN_REGION_INPUT_H
 
 #include "region_sum.h"
 
@@ -53,18 +51,18 @@ struct region_objects {
   size_t len, capacity;
 };
 
-struct region_source {
+struct region_input {
   struct region_instance *instance;
   uint32_t number;        /* index of the table in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
-  struct region_source *next_of_sum;
+  struct region_input *next_of_sum;
   bool from_zero; /* all of its counts are reported, including those before the
                      first scan */
   uint64_t start_ns;  /* CLOCK_REALTIME: when the producer started */
   bool scanned;       /* at least one scan is complete */
   bool left_out_once; /* it could not be added to a sum */
-  bool ending; /* the producer has ended; its last scan is not complete */
-  uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
+  bool ending;     /* the producer has ended; its last scan is not complete */
+  bool awaits_put; /* the sum was not put since the last scan began */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t scans;
   /* The current scan. */
@@ -98,10 +96,10 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
   return sum;
 }
 
-void region_source_join(struct region_source *source, struct region_sum *sum);
+void region_input_join(struct region_input *input, struct region_sum *sum);
 
-/* Removes the source from its sum, and frees it. */
-void region_source_leave(struct region_source *source);
+/* Removes the input from its sum, and frees it. */
+void region_input_leave(struct region_input *input);
 
 /* True if another live instance is added to the sum. */
 bool region_sum_is_shared(const struct region_sum *sum,
@@ -112,29 +110,29 @@ size_t region_mark_size(const struct region_sum *sum);
 
 /* Makes marks for the rows in use (region_marks.c). If memory is short, the
  * rows with the highest numbers get none. */
-void region_source_make_marks(struct region_source *source);
+void region_input_make_marks(struct region_input *input);
 
 /* Begins a scan, unless one is in progress, or has been made since the last
- * put. An ending source is always read. */
-void region_source_begin(struct region_source *source);
+ * put. An ending input is always read. */
+void region_input_begin(struct region_input *input);
 
 /* Reads rows until the scan is complete or *cells_left is 0, and subtracts the
  * cost of reading, in cells. Returns false if no scan is in progress. */
-bool region_source_read(struct region_source *source, uint64_t *cells_left);
+bool region_input_read(struct region_input *input, uint64_t *cells_left);
 
 /* Aborts a scan. No count is lost: the next scan begins at the first row. */
-void region_source_stop(struct region_source *source);
+void region_input_stop(struct region_input *input);
 
 /* Tracks an object for a row. If out of memory, frees it and returns false. */
-bool region_object_show(struct region_source *source,
+bool region_object_show(struct region_input *input,
                         struct region_object *object,
                         struct region_sum_row *row);
-void region_object_free(struct region_source *source,
+void region_object_free(struct region_input *input,
                         struct region_object *object);
 
 /* Stops counting the object for its row. A row without objects is hidden, with
  * Top not until the next choice, because a successor may continue it. */
-void region_object_release(struct region_source *source,
+void region_object_release(struct region_input *input,
                            struct region_object *object);
 
 /* ---------------------------------------------------------------------------
@@ -142,9 +140,9 @@ void region_object_release(struct region_source *source,
  */
 
 /* Frees the candidates from index `from` on. */
-void region_candidates_drop(struct region_source *source, size_t from);
+void region_candidates_drop(struct region_input *input, size_t from);
 
 /* Keeps only the candidates with the largest weights. */
-void region_candidates_cut(struct region_source *source);
+void region_candidates_cut(struct region_input *input);
 
 #endif
