@@ -15,7 +15,7 @@
  *                 each interval, in which region_list finds sockets,
  *                 region_input reads cells and adds their growth to rows of
  *                 region_sum, and region_put dispatches these. The picture and
- *                 the words are in region_instance.h
+ *                 the words are in regions.h
  *
  * Errors: functions that read options, and callbacks of collectd, return 0, or
  * -1 after logging the error. All other functions return 0 or -errno; those

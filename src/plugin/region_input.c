@@ -1,6 +1,4 @@
-#include "region_input.h"
-
-#include "region_instance.h"
+#include "regions.h"
 
 #include "base/array.h"
 
@@ -77,7 +75,7 @@ static void begin_object(const struct region_input *input,
                          struct region_object *object, uint32_t i,
                          bool from_birth) {
   const struct region_columns *present = &input->sum->present;
-  const struct region_tile *tile = &input->tile;
+  const struct region_tile *tile = input->tile;
   bool is_first = region_incarnation(object->generation) <= 1;
   for (uint32_t copy = 0; copy < object->copies; copy++) {
     uint64_t *last = object->last + (size_t)copy * tile->columns;
@@ -107,8 +105,8 @@ static struct region_object *make_object(struct region_input *input, uint32_t i,
   if (object == NULL)
     return NULL;
   object->copies = sum->copies;
-  object->number = input->tile.first_row + i;
-  object->generation = input->tile.generations[i];
+  object->number = input->tile->first_row + i;
+  object->generation = input->tile->generations[i];
   begin_object(input, object, i, from_birth);
   return object;
 }
@@ -192,8 +190,8 @@ struct row {
  * another object by now. */
 static bool need_births(const struct row *row) {
   struct region_input *input = row->input;
-  return input->tile.want & REGION_WANT_BIRTHS ||
-         region_tile_read_births(input->instance->reader, &input->tile, row->i);
+  return input->tile->want & REGION_WANT_BIRTHS ||
+         region_tile_read_births(input->instance->reader, input->tile, row->i);
 }
 
 /* Returns the value of the cell that Top ranks by, or 0 without Top. */
@@ -223,7 +221,7 @@ static void count_object(const struct region_input *input,
   const struct region_columns *present = &sum->present;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     uint64_t *last = object->last + (size_t)copy * sum->columns;
-    const uint64_t *cells = cells_of(&input->tile, copy, i);
+    const uint64_t *cells = cells_of(input->tile, copy, i);
     uint32_t back = region_row_count(sum, row, copy, last, cells);
     input->instance->watch->cells_back += copy == 0 ? back : 0;
     for (uint32_t n = 0; n < present->len; n++)
@@ -236,7 +234,7 @@ static void pass_over(const struct region_input *input,
                       struct region_object *object, uint32_t i) {
   for (uint32_t copy = 0; copy < input->sum->copies; copy++)
     memcpy(object->last + (size_t)copy * input->sum->columns,
-           cells_of(&input->tile, copy, i),
+           cells_of(input->tile, copy, i),
            input->sum->columns * sizeof(*object->last));
 }
 
@@ -256,7 +254,7 @@ static void follow(const struct row *row, struct region_object *object) {
 static void end_object(const struct row *row, struct region_object *object) {
   struct region_sum *sum = row->input->sum;
   uint32_t next = region_incarnation(object->generation) + 1;
-  if (region_incarnation(row->input->tile.generations[row->i]) == next &&
+  if (region_incarnation(row->input->tile->generations[row->i]) == next &&
       need_births(row)) {
     uint64_t before = top_cell(sum, object->last);
     /* Cells that were read while the row was changing may exceed the births. */
@@ -300,7 +298,7 @@ static void offer(const struct row *row, int64_t weight) {
 static bool read_name(const struct row *row, char name[REGION_ROW_NAME_SIZE]) {
   return region_reader_row_name(row->input->instance->reader,
                                 row->input->number, row->number,
-                                row->input->tile.generations[row->i], name);
+                                row->input->tile->generations[row->i], name);
 }
 
 /* True if the option Row does not match the name of an object. */
@@ -385,7 +383,7 @@ static bool consider(const struct row *row) {
 }
 
 static struct row look_at(struct region_input *input, uint32_t i) {
-  const struct region_tile *tile = &input->tile;
+  const struct region_tile *tile = input->tile;
   uint32_t number = tile->first_row + i;
   struct row row = {.input = input,
                     .i = i,
@@ -426,7 +424,7 @@ static void miss(const struct row *row) {
 }
 
 static void read_row(struct region_input *input, uint32_t i) {
-  const struct region_tile *tile = &input->tile;
+  const struct region_tile *tile = input->tile;
   struct region_object *object = find_object(input, tile->first_row + i);
   if (tile->generations[i] == 0)
     return;
@@ -464,7 +462,7 @@ static void read_row(struct region_input *input, uint32_t i) {
  * more than the candidates. Only remembers their cells. */
 static uint32_t skip_light(struct region_input *input, uint32_t i) {
   const struct region_sum *sum = input->sum;
-  const struct region_tile *tile = &input->tile;
+  const struct region_tile *tile = input->tile;
   uint32_t columns = tile->columns, first = tile->first_row, stop = tile->rows;
   if (!input->skips || input->candidates.len < input->sum->config->top)
     return i;
@@ -509,7 +507,7 @@ static void add_narrow(uint64_t *now, const uint64_t *cells, size_t len,
 /* Adds the cells of every row to the totals of the table. */
 static void add_tile(const struct region_input *input) {
   const struct region_columns *counters = &input->sum->counters;
-  const struct region_tile *tile = &input->tile;
+  const struct region_tile *tile = input->tile;
   uint32_t columns = tile->columns;
   for (uint32_t copy = 0; copy < input->sum->copies; copy++) {
     uint64_t *now = input->now + (size_t)copy * columns;
@@ -575,8 +573,6 @@ void region_input_begin(struct region_input *input) {
                  sum->ranks_by->kind == PERCORE_COUNTER;
   input->names_seen = sum->names_shown;
   input->awaits_put = true;
-  input->instance->bytes_read -= input->bytes_read;
-  input->bytes_read = 0;
   input->least = INT64_MIN;
   input->scans++;
   input->next_row = 0;
@@ -679,39 +675,25 @@ static uint64_t cost_of_tile(const struct region_input *input) {
       sum->per_core ? region_reader_slots(input->instance->reader) : 1;
   uint64_t row =
       sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
-  return MAX(1, input->tile.rows) * row + CELLS_PER_SLOT * slots +
+  return MAX(1, input->tile->rows) * row + CELLS_PER_SLOT * slots +
          CELLS_PER_MATCH * input->names_matched;
-}
-
-/* Returns how many bytes of the region were read for the tile, at most. */
-static uint64_t size_of_tile(const struct region_input *input) {
-  struct region_reader *reader = input->instance->reader;
-  const struct region_tile *tile = &input->tile;
-  const struct region_table *table =
-      &region_reader_directory(reader)->tables[input->number];
-  uint64_t copies = input->sum->per_core ? 1 + region_reader_slots(reader) : 1;
-  bool births = tile->want & REGION_WANT_BIRTHS;
-  return tile->rows * (copies * table->row_stride +
-                       (1 + births * tile->columns) * sizeof(uint64_t));
 }
 
 static void read_tile(struct region_input *input) {
   struct region_sum *sum = input->sum;
   input->names_matched = 0;
-  region_tile_read(input->instance->reader, &input->tile, input->next_row);
+  region_tile_read(input->instance->reader, input->tile, input->next_row);
   add_tile(input);
   errno = 0; /* MaxMemory is no error of the system */
   for (uint32_t core = 0; core < sum->core_count; core++)
-    sum->core_used[core] |= input->tile.core_used[core];
-  for (uint32_t i = skip_light(input, 0); i < input->tile.rows;
+    sum->core_used[core] |= input->tile->core_used[core];
+  for (uint32_t i = skip_light(input, 0); i < input->tile->rows;
        i = skip_light(input, i + 1))
     read_row(input, i);
   if (sum->single && input->left_out > 0 && errno == ENOMEM)
     give_up(input); /* `other` is not reported */
   region_sum_count_live(sum, input->live);
-  input->bytes_read += size_of_tile(input);
-  input->instance->bytes_read += size_of_tile(input);
-  input->next_row += input->tile.rows;
+  input->next_row += input->tile->rows;
   input->rows_read = MAX(input->rows_read, input->next_row);
 }
 
@@ -723,8 +705,8 @@ bool region_input_read(struct region_input *input, uint64_t *cells_left) {
   /* With Top and counters alone, births are read when a row needs them, which
    * is rare. */
   bool births = sum->ranks_by == NULL || sum->present.len > 0;
-  input->tile = watch->tile;
-  int status = region_tile_reuse(&input->tile, input->instance->reader,
+  input->tile = &watch->tile;
+  int status = region_tile_reuse(input->tile, input->instance->reader,
                                  input->number, tile_rows(sum),
                                  (births ? REGION_WANT_BIRTHS : 0) |
                                      (sum->copies > 1 ? REGION_WANT_CORES : 0));
@@ -734,14 +716,13 @@ bool region_input_read(struct region_input *input, uint64_t *cells_left) {
   while (goes_on) {
     read_tile(input);
     *cells_left -= MIN(*cells_left, cost_of_tile(input));
-    if (input->underway && input->tile.rows < input->tile.capacity)
+    if (input->underway && input->tile->rows < input->tile->capacity)
       finish(input);
     goes_on =
         input->underway && *cells_left > 0 && region_watch_is_wanted(watch);
   }
-  if (input->tile.size > TILE_KEPT_BYTES)
-    region_tile_free(&input->tile);
-  watch->tile = input->tile;
+  if (input->tile->size > TILE_KEPT_BYTES)
+    region_tile_free(input->tile);
   return true;
 }
 

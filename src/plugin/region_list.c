@@ -1,5 +1,5 @@
 #include "board/board.h"
-#include "region_instance.h"
+#include "regions.h"
 
 #include "base/clock.h"
 #include "base/descriptors.h"

@@ -1,7 +1,5 @@
 /* The marks of a region_input: what is remembered about each row. */
-#include "region_input.h"
-
-#include "region_instance.h"
+#include "regions.h"
 
 #include "utils/common/common.h"
 

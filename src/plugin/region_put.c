@@ -1,5 +1,5 @@
 /* Dispatches the values of a region_sum. */
-#include "region_instance.h"
+#include "regions.h"
 
 #include "put.h"
 
@@ -286,5 +286,5 @@ void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   for (struct region_input *input = sum->inputs; input != NULL;
        input = input->next_of_sum)
     input->awaits_put = false;
-  region_sum_forget(sum, false);
+  region_sum_forget(sum);
 }

@@ -6,9 +6,8 @@
  * shown row stays shown until it is removed, or until a candidate clearly
  * exceeds it for the second time within three scans. A free place goes to any
  * candidate. */
-#include "region_input.h"
 
-#include "region_instance.h"
+#include "regions.h"
 
 #include "utils/common/common.h"
 

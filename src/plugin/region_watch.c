@@ -1,7 +1,7 @@
 #include "region_watch.h"
 
 #include "put.h"
-#include "region_instance.h"
+#include "regions.h"
 
 #include "base/clock.h"
 
@@ -356,7 +356,6 @@ static void came(struct region_instance *instance) {
   budget->instances++;
   region_reader_use_allowance(instance->reader, &budget->memory);
   instance->input_count = instance->begun = tables;
-  instance->bytes_read = 0;
   for (uint32_t t = 0; t < tables; t++)
     instance->inputs[t] =
         (struct region_input){.instance = instance,
@@ -468,13 +467,31 @@ static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
  * A round
  */
 
+/* Returns the size of all rows in use of the tables that are read, at most. */
+static size_t size_of_rows(const struct region_instance *instance) {
+  struct region_reader *reader = instance->reader;
+  size_t size = 0;
+  for (uint32_t t = 0; t < instance->input_count; t++) {
+    const struct region_table *table =
+        &region_reader_directory(reader)->tables[t];
+    size_t copies = table->storage == PERCORE_PER_CORE
+                        ? 1 + region_reader_slots(reader)
+                        : 1;
+    size_t births = (1 + table->columns) * sizeof(uint64_t);
+    if (instance->inputs[t].scans > 0)
+      size +=
+          region_reader_rows(reader, t) * (copies * table->row_stride + births);
+  }
+  return size;
+}
+
 /* True if the region is so large that it must be unmapped again after reading.
  * Together, regions keep at most half of the memory that is left mapped. */
 static bool must_unmap(const struct region_instance *instance) {
   const struct region_watch *watch = instance->watch;
   const struct region_pool *memory = &watch->memory;
   size_t left = memory->used < memory->max ? memory->max - memory->used : 0;
-  return instance->bytes_read > left / 2 / watch->instances_len;
+  return size_of_rows(instance) > left / 2 / watch->instances_len;
 }
 
 /* Reads a piece of a region. Returns false if there is nothing to read. */
