@@ -398,6 +398,24 @@ TEST(rows_that_overlap_within_a_slot_block_are_named) {
   assert_int_equal(parse(&bytes, bytes.size), 0);
 }
 
+TEST(texts_of_the_table_core_are_checked) {
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  memcpy(&header, bytes.start, sizeof(header));
+  unsigned char *strings = bytes.start + header.strings_offset;
+  unsigned char *help = strings + table_of(&bytes, 0)->help, was = *help;
+  *help = '\a';
+  struct region_fault fault = fault_of(&bytes, REGION_RULE_TEXT);
+  assert_string_equal(fault.table, "core");
+  *help = was;
+  const struct region_field *fields =
+      (void *)(bytes.start + header.fields_offset);
+  strings[fields[1].unit] = '\a';
+  fault = fault_of(&bytes, REGION_RULE_TEXT);
+  assert_string_equal(fault.table, "core");
+  assert_string_equal(fault.field, "busy_cycles");
+}
+
 TEST(a_table_without_births_is_refused) {
   struct bytes bytes = make_directory();
   table_of(&bytes, PORT + 1)->birth_offset = 0;
