@@ -321,7 +321,6 @@ struct region_watch {
       rows_left_out;        /* since start */
   struct region_moment now; /* this round */
   bool any_met;             /* a region was found since start */
-  bool absent_told;
 };
 
 /* ---------------------------------------------------------------------------
@@ -539,8 +538,6 @@ void region_list_look(struct region_watch *watch);
 
 /* Frees instances that have not been served for ten minutes. */
 void region_list_forget(struct region_watch *watch);
-
-void region_list_free(struct region_watch *watch);
 
 /* Returns the budget of a user's regions of that name, which is created if
  * necessary, or NULL if out of memory. No user takes what a region of another
