@@ -67,8 +67,9 @@ static void grow_copy(const struct map_fields *fields, bool is_array,
       growth[f] = suspect ? 0 : map_step(field, 0, now);
     else
       growth[f] = map_step(field, last[f], now);
-    falls->fast[f] |= is_counter(field) && field->size < 8 && last[f] != 0 &&
-                      !decrease.whole && growth[f] > mask_of(field) / 4;
+    if (is_counter(field) && field->size < 8 && last[f] != 0 &&
+        !decrease.whole && growth[f] > mask_of(field) / 4)
+      falls->fast = field;
     last[f] = now;
   }
 }
