@@ -1,5 +1,5 @@
 #include "board/board.h"
-#include "region_instance.h"
+#include "regions.h"
 
 #include "base/clock.h"
 #include "base/descriptors.h"
@@ -14,7 +14,7 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-/* Other users may fill the directory, so a pass through it may take several
+/* Other users may fill the directory, so a scan of it may take several
  * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
 #define LOOK_PART 16
 #define STRANGERS_ROUNDS 32
@@ -22,7 +22,7 @@
 #define LIST_MS 300              /* how long to wait for FILES_AT_ONCE files */
 #define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
-/* A round's part of a pass through the runtime directory. */
+/* A round's part of a scan of the runtime directory. */
 struct look {
   struct region_watch *watch;
   long places; /* how many instances may be added; -1: not counted yet */
@@ -57,7 +57,7 @@ static void insert(struct region_watch *watch,
 }
 
 static void free_instance(struct region_instance *instance) {
-  region_instance_free_sources(instance);
+  region_instance_free_inputs(instance);
   region_workers_forget(&instance->workers);
   region_reader_close(instance->reader);
   instance->budget->instances--;
@@ -227,7 +227,7 @@ static struct region_instance *make_instance(struct look *look,
 }
 
 /* ---------------------------------------------------------------------------
- * A pass through the directory
+ * A scan of the directory
  */
 
 /* True if there is time to look at another file. Asks the clock only for every
@@ -331,7 +331,7 @@ static bool list_is_read(void) {
 bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
   if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->strangers || watch->pass_ns != 0)
+      watch->strangers || watch->scan_ns != 0)
     return false;
   if (stat(region_runtime_dir(), &status) != 0)
     return errno == ENOENT || watch->round > 0; /* the first round says why */
@@ -348,7 +348,7 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a socket may have been added since the last pass began. Sockets at
+/* True if a socket may have been added since the last scan began. Sockets at
  * which nobody listens are tried again now and then, because they may have been
  * between bind(2) and listen(2). */
 static bool may_have_changed(struct region_watch *watch) {
@@ -375,22 +375,22 @@ static bool may_have_changed(struct region_watch *watch) {
   return true;
 }
 
-static void begin_pass(struct region_watch *watch) {
+static void begin_scan(struct region_watch *watch) {
   if (!atomic_load(&list.is_busy)) {
     if (list.directory != NULL)
       closedir(list.directory);
     list.directory = NULL;
     list.is_read = false;
   }
-  watch->pass_ns = watch->now.monotonic_ns;
+  watch->scan_ns = watch->now.monotonic_ns;
   watch->strangers = false;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->met = false;
 }
 
-static void end_pass(struct region_watch *watch) {
-  watch->pass_ns = 0;
+static void end_scan(struct region_watch *watch) {
+  watch->scan_ns = 0;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->listed = instance->met;
@@ -401,10 +401,10 @@ static void end_pass(struct region_watch *watch) {
   }
 }
 
-/* Takes the next step of a pass. Returns false if there is nothing to do. */
+/* Takes the next step of a scan. Returns false if there is nothing to do. */
 static bool go_on(struct look *look) {
   struct region_watch *watch = look->watch;
-  if (watch->pass_ns == 0 || !list_is_read())
+  if (watch->scan_ns == 0 || !list_is_read())
     return false;
   if (list.next < list.len) {
     meet(look, &list.sockets[list.next++]);
@@ -412,21 +412,21 @@ static bool go_on(struct look *look) {
   }
   list.is_read = false;
   if (list.directory == NULL)
-    end_pass(watch);
+    end_scan(watch);
   return true;
 }
 
-/* Goes on with a pass, or begins one. */
+/* Goes on with a scan, or begins one. */
 static void meet_all(struct region_watch *watch) {
   struct look look = {.watch = watch, .places = -1};
-  if (watch->pass_ns == 0 && may_have_changed(watch))
-    begin_pass(watch);
+  if (watch->scan_ns == 0 && may_have_changed(watch))
+    begin_scan(watch);
   look.end_ns =
       region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
   while (has_time(&look) && go_on(&look))
     ;
-  if (watch->pass_ns != 0 && atomic_load(&list.is_busy) &&
-      watch->now.monotonic_ns - watch->pass_ns > LISTS_NS)
+  if (watch->scan_ns != 0 && atomic_load(&list.is_busy) &&
+      watch->now.monotonic_ns - watch->scan_ns > LISTS_NS)
     region_warn(region_about_host(watch),
                 "new regions are not found: a process holds the lock of %s, "
                 "for which /proc/%d/task/*/wchan shows a thread waits: end it.",

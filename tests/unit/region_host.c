@@ -1,7 +1,7 @@
 #include "region_host.h"
 
 #include "base/clock.h"
-#include "plugin/region_instance.h"
+#include "plugin/regions.h"
 #include "plugin_unit.h"
 #include "region/writer.h"
 
