@@ -66,6 +66,15 @@ constexpr percore_field histogram(const char *name, std::uint32_t sub_bits,
  *   constexpr percore_table tables[] = {
  *       percore::table("port", port_fields).rows(16).named(24)}; */
 class table {
+  /* Above its uses, because clang needs it there. */
+  template <class Value>
+  constexpr table with(Value percore_table::*member,
+                       Value value) const noexcept {
+    table other = *this;
+    other.made_.*member = value;
+    return other;
+  }
+
 public:
   template <std::size_t N>
   constexpr table(const char *name, const percore_field (&fields_)[N]) noexcept
@@ -109,13 +118,6 @@ public:
   constexpr operator percore_table() const noexcept { return made_; }
 
 private:
-  template <class Value>
-  constexpr table with(Value percore_table::*member,
-                       Value value) const noexcept {
-    table other = *this;
-    other.made_.*member = value;
-    return other;
-  }
   percore_table made_;
 };
 

@@ -35,40 +35,6 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-/* Frees the budgets of regions that have neither instances nor sums. */
-static void drop_budgets(struct region_watch *watch) {
-  for (struct region_budget **link = &watch->budgets; *link != NULL;) {
-    struct region_budget *budget = *link;
-    if (budget->instances > 0 || budget->memory.used > 0 ||
-        budget->sums != NULL) {
-      link = &budget->next;
-      continue;
-    }
-    *link = budget->next;
-    free(budget);
-  }
-}
-
-void region_watch_free(struct region_watch *watch) {
-  if (watch == NULL)
-    return;
-  region_list_free(watch);
-  for (struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    while (budget->sums != NULL) {
-      struct region_sum *sum = budget->sums;
-      budget->sums = sum->next;
-      region_sum_free(sum);
-    }
-  drop_budgets(watch);
-  region_tile_free(&watch->tile);
-  if (watch->machine != NULL) {
-    topology_free(&watch->topology);
-    machine_linux_close(watch->machine);
-  }
-  free(watch);
-}
-
 static void for_each(struct region_watch *watch,
                      void (*act)(struct region_instance *)) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
@@ -580,8 +546,6 @@ static void put_self(const struct region_watch *watch) {
   put_gauge(&list, "gauge", "regions_memory", (double)watch->memory.used);
   put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
   put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
-  put_derive(&list, "derive", "rows_torn", watch->rows_torn);
-  put_derive(&list, "derive", "cells_back", watch->cells_back);
   put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
 }
 
@@ -614,6 +578,20 @@ static void forget_sums(struct region_watch *watch,
     }
     *link = sum->next;
     region_sum_free(sum);
+  }
+}
+
+/* Frees the budgets of regions that have neither instances nor sums. */
+static void drop_budgets(struct region_watch *watch) {
+  for (struct region_budget **link = &watch->budgets; *link != NULL;) {
+    struct region_budget *budget = *link;
+    if (budget->instances > 0 || budget->memory.used > 0 ||
+        budget->sums != NULL) {
+      link = &budget->next;
+      continue;
+    }
+    *link = budget->next;
+    free(budget);
   }
 }
 
