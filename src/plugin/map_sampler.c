@@ -10,7 +10,7 @@
 
 #include <glob.h>
 
-/* A pass over the maps should end this long before the next interval. */
+/* A round over the maps should end this long before the next interval. */
 #define LEAD_NS (NS_PER_S / 20)
 
 /* A region, which contains the maps of all <Map> blocks that name the region.
@@ -23,7 +23,7 @@ struct map_region {
 struct map_sampler {
   const struct map_configs *configs;
   uint64_t interval_ns;
-  uint64_t took_ns; /* duration of the last pass over all maps; 0: no pass has
+  uint64_t took_ns; /* duration of the last round over all maps; 0: no round has
                        ended yet */
   struct map_region *regions;
   size_t regions_len;

@@ -1,7 +1,5 @@
-/* The marks of a region_source: what is remembered about each row. */
-#include "region_source.h"
-
-#include "region_instance.h"
+/* The marks of a region_input: what is remembered about each row. */
+#include "regions.h"
 
 #include "utils/common/common.h"
 
@@ -9,7 +7,7 @@
 
 size_t region_mark_size(const struct region_sum *sum) {
   const struct region_marks *marks = NULL;
-  return sum->shape.top_field < 0 && !sum->shape.chooses_rows
+  return sum->ranks_by == NULL && !sum->chooses_rows
              ? sizeof(*marks->incarnation)
              : sizeof(*marks->incarnation) + sizeof(*marks->candidate_in) +
                    sizeof(*marks->weighed);
@@ -30,27 +28,26 @@ static void reserve_marks(struct region_marks *marks, size_t rows) {
   marks->candidate_in = marks->incarnation + rows;
 }
 
-void region_source_make_marks(struct region_source *source) {
-  struct region_marks *marks = &source->marks;
-  struct region_allowance *memory = &source->sum->budget->memory;
-  struct region_reader *reader = source->instance->reader;
-  size_t each = region_mark_size(source->sum);
-  if (source->sum->shape.single)
+void region_input_make_marks(struct region_input *input) {
+  struct region_marks *marks = &input->marks;
+  struct region_allowance *memory = &input->sum->budget->memory;
+  struct region_reader *reader = input->instance->reader;
+  size_t each = region_mark_size(input->sum);
+  if (input->sum->single)
     return;
   if (marks->memory == NULL)
     reserve_marks(
-        marks,
-        region_reader_directory(reader)->tables[source->number].max_rows);
+        marks, region_reader_directory(reader)->tables[input->number].max_rows);
   if (marks->memory == NULL)
     return;
-  size_t rows = region_reader_rows(reader, source->number);
+  size_t rows = region_reader_rows(reader, input->number);
   size_t most = marks->len + region_allowance_left(memory) / each;
   rows = MIN(rows, most / 8 * 7); /* leaves memory for names */
   size_t more = rows > marks->len ? rows - marks->len : 0;
   if (!region_allowance_take(memory, more * each))
     return;
-  for (size_t row = marks->len; row < MIN(rows, source->rows_read); row++)
+  for (size_t row = marks->len; row < MIN(rows, input->rows_read); row++)
     marks->incarnation[row] = REGION_UNREAD; /* it was read without a mark */
-  source->bytes += more * each;
+  input->bytes += more * each;
   marks->len += (uint32_t)more;
 }

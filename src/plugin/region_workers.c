@@ -1,7 +1,7 @@
 #include "region_workers.h"
 
 #include "put.h"
-#include "region_instance.h"
+#include "regions.h"
 
 #include "cycles/aggregate.h"
 

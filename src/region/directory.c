@@ -12,6 +12,9 @@
  * version. */
 enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
 
+/* Twice the largest row stride that the library chooses. */
+enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS, MAX_LABEL_STRIDE = 512 };
+
 /* ---------------------------------------------------------------------------
  * Header
  */
@@ -253,6 +256,86 @@ static bool core_is_valid(const struct region_directory *directory,
 }
 
 /* ---------------------------------------------------------------------------
+ * Shapes and places of the parts
+ */
+
+static bool columns_are_valid(const struct region_directory *directory,
+                              const struct region_table *table,
+                              uint32_t *columns, struct region_fault *fault) {
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    uint32_t number = table->first_field + f;
+    const struct region_field *field = &directory->fields[number];
+    uint32_t cells =
+        region_field_cells(field->kind, field->sub_bits, field->max_bits);
+    const struct region_limit limits[] = {
+        REGION_LIMIT(COLUMNS, "column", field->column, *columns, *columns),
+        REGION_LIMIT(COLUMNS, "number of cells", field->cells, cells, cells),
+        REGION_LIMITS_END};
+    if (!region_within(limits, fault))
+      return region_blame(fault->field,
+                          directory->described_fields[number].name, f);
+    *columns += cells;
+  }
+  return true;
+}
+
+static bool shape_is_valid(const struct region_directory *directory,
+                           const struct region_table *table,
+                           struct region_fault *fault) {
+  uint32_t columns = 0, label_size = region_label_size(table);
+  if (!columns_are_valid(directory, table, &columns, fault))
+    return false;
+  bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0,
+       single = (table->flags & REGION_TABLE_SINGLE) != 0;
+  const struct region_limit limits[] = {
+      REGION_LIMIT(COLUMNS, "number of columns", table->columns, columns,
+                   columns),
+      REGION_LIMIT(MAX_ROWS, "maximum number of rows", table->max_rows, 1,
+                   single ? 1 : REGION_MAX_ROWS),
+      {REGION_RULE_ROW_STRIDE, "row stride", table->row_stride,
+       8 * (columns + consistent), MAX_ROW_STRIDE, 8, NULL},
+      {REGION_RULE_LABEL_STRIDE, "label stride", table->label_stride,
+       label_size, MAX_LABEL_STRIDE, 8, NULL},
+      REGION_LIMITS_END};
+  return region_within(limits, fault);
+}
+
+static bool shapes_are_valid(const struct region_directory *directory,
+                             struct region_fault *fault) {
+  for (uint32_t t = 0; t < directory->table_count; t++)
+    if (!shape_is_valid(directory, &directory->tables[t], fault))
+      return region_blame(fault->table, directory->described[t].name, t);
+  return true;
+}
+
+/* Each part lies after the part before, so no two parts overlap, and together
+ * they are no larger than the region. */
+static bool places_are_valid(struct region_directory *directory,
+                             struct region_fault *fault) {
+  struct region_header *header = &directory->header;
+  const struct region_limit limits[] = {
+      {REGION_RULE_PLACE, "block stride", header->block_stride,
+       sizeof(struct percore_slot_head), UINT64_MAX, 8, NULL},
+      REGION_LIMITS_END};
+  struct region_places places = {.next = header->directory_size,
+                                 .end = header->region_size,
+                                 .fault = fault};
+  uint32_t t;
+  if (!region_within(limits, fault))
+    return false;
+  if (region_place_all(&places, header, directory->tables, &t))
+    return true;
+  return t < directory->table_count &&
+         region_blame(fault->table, directory->described[t].name, t);
+}
+
+static bool directory_places_are_valid(struct region_header *header,
+                                       struct region_fault *fault) {
+  struct region_places places = {.end = header->directory_size, .fault = fault};
+  return region_place_directory(&places, header);
+}
+
+/* ---------------------------------------------------------------------------
  * The whole directory
  */
 
@@ -306,9 +389,9 @@ static bool take_names(struct region_directory *directory,
 
 static bool parse(struct region_directory *directory, const unsigned char *copy,
                   struct region_fault *fault) {
-  const struct region_header *header = &directory->header;
+  struct region_header *header = &directory->header;
   if (!counts_are_valid(header, fault) ||
-      !region_header_places_are_valid(header, fault) ||
+      !directory_places_are_valid(header, fault) ||
       !copy_directory(directory, copy, fault) ||
       !take_names(directory, fault) || !take_tables(directory, fault) ||
       !take_fields(directory, fault))
@@ -317,7 +400,8 @@ static bool parse(struct region_directory *directory, const unsigned char *copy,
     return region_blame(fault->table, "core", 0);
   return region_schema_is_valid(directory->name, directory->described + 1,
                                 header->table_count - 1, fault) &&
-         region_geometry_is_valid(directory, fault);
+         shapes_are_valid(directory, fault) &&
+         places_are_valid(directory, fault);
 }
 
 int region_directory_parse(struct region_directory *directory,

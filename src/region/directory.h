@@ -42,18 +42,4 @@ int region_directory_read(struct region_directory *directory, int fd,
 
 void region_directory_free(struct region_directory *directory);
 
-/* ---------------------------------------------------------------------------
- * Functions of geometry.c that only directory.c calls
- */
-
-/* Checks that the header, records and strings lie in the directory. */
-bool region_header_places_are_valid(const struct region_header *header,
-                                    struct region_fault *fault);
-
-/* Checks the places of the slots, and the columns, strides and places of all
- * tables. No two parts of the
- * region may overlap, so together they are no larger than the region. */
-bool region_geometry_is_valid(const struct region_directory *directory,
-                              struct region_fault *fault);
-
 #endif

@@ -24,8 +24,6 @@
   RULE(REGION_SIZE, "region-size") \
   RULE(DIRECTORY_SIZE, "directory-size") \
   RULE(COUNTS, "counts") \
-  RULE(DIRECTORY_PARTS, "directory-parts") \
-  RULE(SLOT_PARTS, "slot-parts") \
   RULE(REGION_NAME, "region-name") \
   RULE(INSTANCE_NAME, "instance-name") \
   RULE(STRING_PLACE, "string-place") \
@@ -49,9 +47,7 @@
   RULE(AGGREGATION, "aggregation") \
   RULE(HISTOGRAM, "histogram") \
   RULE(STATES, "states") \
-  RULE(PART_PLACE, "part-place") \
-  RULE(BASES, "bases") \
-  RULE(OVERLAP, "overlap")
+  RULE(PLACE, "place")
 /* clang-format on */
 
 #define REGION_RULE_ENUMERATOR(rule, name) REGION_RULE_##rule,

@@ -114,8 +114,8 @@ struct region_table {
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
   /* Offset of the births: the sums of a row's cells when the row was added,
-   * which readers subtract from the current sums. One word per row and column;
-   * offset 0: all births are 0 and no row is reused. */
+   * which readers subtract from the current sums. One word per row and column.
+   */
   uint64_t birth_offset;
   /* Offset of the resets: the sums of a row's cells when the row was last reset
    * or added; offset 0: the resets equal the births. */
@@ -198,20 +198,6 @@ static inline uint64_t region_next_object(uint64_t generation,
 static inline uint32_t region_label_size(const struct region_table *table) {
   return table->row_name_size != 0 ? table->row_name_size : 8;
 }
-
-/* A part of a table outside the slot blocks. */
-struct region_part {
-  const char *name;
-  size_t member;   /* offset of the table's member that says where it begins */
-  uint64_t offset; /* the value of that member; 0: there is no such part */
-  uint64_t count, size; /* number of elements, and bytes of each */
-  bool optional;
-};
-
-/* The live words are the first part; all others have one element per row. */
-enum { REGION_TABLE_PARTS = 6 };
-void region_table_parts(const struct region_table *table,
-                        struct region_part parts[REGION_TABLE_PARTS]);
 
 #define REGION_SLOT_NAME_WORDS 5
 
@@ -319,18 +305,6 @@ bool region_text_check(const char *what, const char *text,
 bool region_field_texts_are_valid(const struct percore_field *field,
                                   struct region_fault *fault);
 
-/* Returns the number of buckets of a histogram; 0 if its shape is invalid. */
-uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
-
-/* Returns how many cells a field has in each row; 0 for a histogram of invalid
- * shape. */
-uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
-                            uint32_t max_bits);
-
-/* Returns the distance in bytes between rows of `columns` columns; a row of up
- * to 64 bytes never crosses a cache line. Returns 0 if align is invalid. */
-uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
-
 /* Writes the path of a region's socket (suffix "sock") or lock file ("lock").
  * If dir is NULL, uses region_runtime_dir(). Returns 0, or -1 with EINVAL or
  * ENAMETOOLONG. */
@@ -359,7 +333,56 @@ size_t region_label_length(const char *file);
 const char *region_runtime_dir(void);
 
 /* ---------------------------------------------------------------------------
- * Laying out a region: layout.c
+ * Shapes and places, for producers and readers: layout.c
+ */
+
+/* Returns the number of buckets of a histogram; 0 if its shape is invalid. */
+uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
+
+/* Returns how many cells a field has in each row; 0 for a histogram of invalid
+ * shape. */
+uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
+                            uint32_t max_bits);
+
+/* Returns the distance in bytes between rows of `columns` columns; a row of up
+ * to 64 bytes never crosses a cache line. Returns 0 if align is invalid. */
+uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
+
+/* A part of a table outside the slot blocks. */
+struct region_part {
+  const char *name;
+  size_t member;   /* offset of the table's member that says where it begins */
+  uint64_t offset; /* the value of that member; 0: there is no such part */
+  uint64_t count, size; /* number of elements, and bytes of each */
+};
+
+/* The live words are the first part; all others have one element per row. */
+enum { REGION_TABLE_PARTS = 6 };
+void region_table_parts(const struct region_table *table,
+                        struct region_part parts[REGION_TABLE_PARTS]);
+
+/* The parts that have places so far. */
+struct region_places {
+  uint64_t next; /* where the last of them ends */
+  uint64_t end;  /* of the space for parts */
+  /* The page size of the region's memory. 0: the offsets are given, and are
+   * checked. */
+  uint64_t page;
+  struct region_fault *fault;
+};
+
+/* Choose or check the places of the records and strings, which are the
+ * directory, and of all other parts. Each part lies after the part before, so
+ * no two overlap. Return false on a fault; *at_fault is then the number of the
+ * table at fault, or the number of tables if no table is. */
+bool region_place_directory(struct region_places *places,
+                            struct region_header *header);
+bool region_place_all(struct region_places *places,
+                      struct region_header *header, struct region_table *tables,
+                      uint32_t *at_fault);
+
+/* ---------------------------------------------------------------------------
+ * Making the records of a region: plan.c
  */
 
 struct region_plan {

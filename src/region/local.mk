@@ -16,7 +16,6 @@ libregion_la_SOURCES = \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
-	src/region/geometry.c \
 	src/region/grace.c \
 	src/region/handles.c \
 	src/region/histogram.c \
@@ -25,6 +24,7 @@ libregion_la_SOURCES = \
 	src/region/message.c src/region/message.h \
 	src/region/name.c src/region/name.h \
 	src/region/open.c \
+	src/region/plan.c \
 	src/region/poll.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \

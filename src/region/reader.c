@@ -183,15 +183,18 @@ uid_t region_reader_listener(const struct region_reader *reader) {
   return reader->listener;
 }
 
-/* Waits for HELLO. Returns false and sets the reader's fault if it has not
- * arrived; the connection is kept, because it may still arrive. */
+/* Waits for HELLO, but not after a producer that was waited for in vain.
+ * Returns false and sets the reader's fault if it has not arrived; the
+ * connection is kept, because it may still arrive. */
 static bool await_hello(struct region_reader *reader) {
   struct region_connection *coming = &reader->coming;
   if (region_reader_connect(reader) != 0)
     return false;
   if (coming->memfd >= 0)
     return true;
-  if (!region_connection_await(coming, reader->options.hello_wait_ms)) {
+  int wait_ms = reader->silent ? 0 : reader->options.hello_wait_ms;
+  reader->silent = !region_connection_await(coming, wait_ms);
+  if (reader->silent) {
     bool lost = region_connection_lost_process(coming);
     region_fails(&reader->fault, lost ? ECONNRESET : ETIMEDOUT, "");
     if (lost)

@@ -27,7 +27,8 @@ struct region_reader;
 
 struct region_reader_options {
   const char *runtime_dir; /* NULL: use region_runtime_dir() */
-  /* How long region_reader_refresh may wait for a new producer's HELLO. */
+  /* How long region_reader_refresh may wait for a new producer's HELLO, unless
+   * the last producer was waited for in vain. */
   int hello_wait_ms;
   /* True: forked children do not inherit the mapping. */
   bool keep_from_children;

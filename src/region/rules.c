@@ -36,54 +36,6 @@ bool region_text_is_valid(const char *text) {
   return text == NULL || utf8_has_no(text, strlen(text), utf8_is_control);
 }
 
-uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits) {
-  if (sub_bits > 8 || max_bits <= sub_bits || max_bits > 64)
-    return 0;
-  return (max_bits - sub_bits + 1) << sub_bits;
-}
-
-uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
-                            uint32_t max_bits) {
-  return kind == PERCORE_HISTOGRAM
-             ? region_histogram_buckets(sub_bits, max_bits)
-             : 1;
-}
-
-uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align) {
-  if (align > 4096 || (align & (align - 1)) != 0)
-    return 0;
-  uint32_t bytes = (columns + (consistent ? 1 : 0)) * 8;
-  uint32_t stride = 8;
-  while (stride < bytes && stride < 64)
-    stride *= 2;
-  if (bytes > 64)
-    stride = (bytes + 63) / 64 * 64;
-  if (align > 8)
-    stride = (stride + align - 1) / align * align;
-  return stride;
-}
-
-#define PART(name, member, count, size, optional)                              \
-  {                                                                            \
-    name, offsetof(struct region_table, member), table->member, count, size,   \
-        optional                                                               \
-  }
-
-void region_table_parts(const struct region_table *table,
-                        struct region_part parts[REGION_TABLE_PARTS]) {
-  uint64_t rows = table->max_rows, bases = 8ull * table->columns;
-  const struct region_part all[REGION_TABLE_PARTS] = {
-      PART("live words", live_offset, 1, sizeof(struct region_table_live),
-           false),
-      PART("generations", generations_offset, rows, 8, false),
-      PART("labels", labels_offset, rows, table->label_stride, false),
-      PART("births", birth_offset, rows, bases, true),
-      PART("resets", reset_offset, rows, bases, true),
-      PART("single copies", single_offset, rows, table->row_stride, false),
-  };
-  memcpy(parts, all, sizeof(all));
-}
-
 const char *region_runtime_dir(void) {
   const char *dir = secure_getenv("PERCORE_RUNTIME_DIR");
   return dir != NULL && dir[0] != '\0' ? dir : "/run/percore";

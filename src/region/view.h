@@ -101,6 +101,7 @@ struct region_reader {
   struct region_connection coming;     /* to a producer that is not read yet */
   /* The listening user; -1 if no process listens or the user is unknown. */
   uid_t listener;
+  bool silent; /* the last producer was waited for in vain */
   pid_t child; /* that received for this reader; 0: it has ended */
   struct region_view view;
   bool left;  /* the view's producer is gone */

@@ -170,10 +170,10 @@ class Region:
             rows, stride = self.get(at + 32, 4), self.get(at + 28, 4)
             cells = self.get(at + 24, 4)
             for offset, size in ((48, 64), (56, 8 * rows),
+                                 (96, self.get(at + 44, 4) * rows),
                                  (64, 8 * cells * rows),
                                  (72, 8 * cells * rows),
-                                 (80, stride * (rows + 1)),
-                                 (96, self.get(at + 44, 4) * rows)):
+                                 (80, stride * (rows + 1))):
                 self.set(at + offset, self.place(size))
             if number == CORE_TABLE:
                 self.set(at + 88, 64)

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,6 +149,32 @@ TEST(memory_that_is_not_a_region_is_refused_with_a_reason) {
     assert_int_equal(region_reader_errno(reader), EPROTO);
     assert_int_equal(count_descriptors(), before);
   }
+  region_reader_close(reader);
+  close(listener);
+}
+
+static void wake(int number) { (void)number; }
+
+/* A signal ends the first wait; another minute would end the test. */
+TEST(a_producer_that_does_not_answer_is_waited_for_once) {
+  const struct itimerval often = {{0, 10000}, {0, 10000}},
+                         never = {{0, 0}, {0, 0}};
+  struct sigaction action = {.sa_handler = wake}, before;
+  struct region_reader_options options = {.hello_wait_ms = 60000};
+  struct region_reader *reader;
+  int listener = listen_as_unit();
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  sigaction(SIGALRM, &action, &before);
+  setitimer(ITIMER_REAL, &often, NULL);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  setitimer(ITIMER_REAL, &never, NULL);
+  sigaction(SIGALRM, &before, NULL);
+  alarm(30);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+    assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
+  }
+  alarm(0);
   region_reader_close(reader);
   close(listener);
 }
