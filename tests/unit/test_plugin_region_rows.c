@@ -1163,20 +1163,28 @@ TEST(a_row_added_during_a_scan_counts_once) {
 }
 
 TEST(an_instance_is_read_to_its_end_whatever_fields_another_has) {
-  struct percore_table tables[2] = {flow_tables[0], few_tables[0]};
-  tables[1].name = "few";
-  struct percore_region *region = create(0, "large", tables, 2);
+  struct percore_table tables[] = {flow_tables[0], flow_tables[0],
+                                   few_tables[0]};
+  tables[1].name = "second";
+  tables[2].name = "few";
+  struct percore_region *region = create(0, "large", tables, 3);
+  uint32_t row = row_of(region, 2, "a");
+  int64_t most = 0;
   name_rows(region, ROWS);
+  assert_int_equal(percore_row_add_at(region, 1, ROWS - 1, "a", 0), 0);
   host_now_ns = hours_pass;
-  start_watch(TOP);
-  for (int round = 0; round < 5; round++)
+  begin_watch(TOP); /* which reads a piece of `flow`, and next of `second` */
+  percore_add(percore_owned_row(unit_owned_table(region, 2), row), 0, 7);
+  end_producer(0);
+  tables[2].field_count--;
+  create(1, "small", &tables[2], 1);
+  for (int round = 0; round < 35; round++) {
     play_round(SECOND);
-  end_producer(0); /* reading `flow` takes two rounds, reading `few` only one */
-  tables[1].field_count--;
-  create(1, "small", &tables[1], 1);
-  for (int round = 0; round < 35; round++)
-    play_round(SECOND);
+    const struct region_value *value = find(HOST "few_packets", "all", "a");
+    most = value != NULL ? MAX(most, value->derive) : most;
+  }
   assert_null(fake_logged(LOG_WARNING, "could not be read completely"));
+  assert_int_equal(most, 7);
 }
 
 TEST(a_successor_counts_from_0_however_long_its_predecessor_takes) {
