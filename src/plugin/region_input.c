@@ -81,19 +81,15 @@ static void begin_object(const struct region_input *input,
     uint64_t *last = object->last + (size_t)copy * tile->columns;
     uint64_t *base = last + (size_t)object->copies * tile->columns;
     const uint64_t *cells = cells_of(tile, copy, i);
-    for (uint32_t n = 0; n < present->len; n++) {
+    const uint64_t *births = copy == 0 ? births_of(tile, i) : cells;
+    bool from_0 = is_first && copy > 0; /* object->last is zeroed */
+    for (uint32_t n = 0; n < present->len && !from_0; n++) {
       uint32_t c = present->list[n].column;
-      bool is_gauge =
-          input->sum->fields[present->list[n].field].kind == PERCORE_UPDOWN;
-      base[c] = !is_gauge   ? 0
-                : copy == 0 ? births_of(tile, i)[c]
-                : is_first  ? 0
-                            : cells[c];
+      if (input->sum->fields[present->list[n].field].kind == PERCORE_UPDOWN)
+        base[c] = births[c];
     }
-    if (from_birth && copy == 0)
-      cells = births_of(tile, i);
-    if (!is_first || !from_birth)
-      memcpy(last, cells, tile->columns * sizeof(*last));
+    if (!from_birth || !from_0)
+      memcpy(last, from_birth ? births : cells, tile->columns * sizeof(*last));
   }
 }
 
@@ -222,8 +218,7 @@ static void count_object(const struct region_input *input,
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     uint64_t *last = object->last + (size_t)copy * sum->columns;
     const uint64_t *cells = cells_of(input->tile, copy, i);
-    uint32_t back = region_row_count(sum, row, copy, last, cells);
-    input->instance->watch->cells_back += copy == 0 ? back : 0;
+    region_row_count(sum, row, copy, last, cells);
     for (uint32_t n = 0; n < present->len; n++)
       last[present->list[n].column] = cells[present->list[n].column];
   }
@@ -258,7 +253,7 @@ static void end_object(const struct row *row, struct region_object *object) {
       need_births(row)) {
     uint64_t before = top_cell(sum, object->last);
     /* Cells that were read while the row was changing may exceed the births. */
-    (void)region_row_count(sum, object->row, 0, object->last, row->births);
+    region_row_count(sum, object->row, 0, object->last, row->births);
     object->row->weight = region_weights_add(
         object->row->weight, (int64_t)(top_cell(sum, object->last) - before));
   }
@@ -436,7 +431,6 @@ static void read_row(struct region_input *input, uint32_t i) {
     return;
   }
   input->live += row.is_live;
-  input->instance->watch->rows_torn += tile->torn[i];
   if (object != NULL && region_incarnation(object->generation) !=
                             region_incarnation(tile->generations[i])) {
     end_object(&row, object);
@@ -477,7 +471,7 @@ static uint32_t skip_light(struct region_input *input, uint32_t i) {
   for (; i < stop; i++) {
     uint64_t generation = tile->generations[i];
     uint64_t now = cells[(size_t)i * columns];
-    if (region_state(generation) != REGION_LIVE || tile->torn[i] ||
+    if (region_state(generation) != REGION_LIVE ||
         seen[i] != region_incarnation(generation) ||
         (int64_t)(now - weighed[i]) > input->least)
       break;
@@ -595,7 +589,7 @@ void region_input_stop(struct region_input *input) {
  * first scan is left out unless from_zero is set. */
 static void grow(struct region_input *input) {
   const struct region_sum *sum = input->sum;
-  uint32_t drops = 0;
+  bool decreased = false;
   if (!input->scanned && !input->from_zero)
     memcpy(input->last, input->now,
            region_sum_cells(sum) * sizeof(*input->last));
@@ -605,11 +599,10 @@ static void grow(struct region_input *input) {
                                : input->instance->watch->now.stamp_ns;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->columns;
-    drops += region_row_count(sum, sum->other, copy, input->last + at,
-                              input->now + at);
+    decreased |= region_row_count(sum, sum->other, copy, input->last + at,
+                                  input->now + at);
   }
-  input->instance->watch->cells_back += drops;
-  if (drops > 0)
+  if (decreased)
     region_warn(region_about(input->instance, NULL),
                 "region %s: counters of table %s decreased, which a producer "
                 "must never do. They are reported again once they exceed their "

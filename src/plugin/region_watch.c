@@ -546,8 +546,6 @@ static void put_self(const struct region_watch *watch) {
   put_gauge(&list, "gauge", "regions_memory", (double)watch->memory.used);
   put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
   put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
-  put_derive(&list, "derive", "rows_torn", watch->rows_torn);
-  put_derive(&list, "derive", "cells_back", watch->cells_back);
   put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
 }
 

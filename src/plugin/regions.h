@@ -316,11 +316,10 @@ struct region_watch {
   uint64_t topology_ns;
   uint64_t round;
   uint64_t put_ns; /* CLOCK_REALTIME: when values were last dispatched */
-  int regions, silent, stale, stuck; /* in this round */
-  uint64_t attaches_refused, adds_refused, rows_torn, cells_back,
-      rows_left_out;        /* since start */
-  struct region_moment now; /* this round */
-  bool any_met;             /* a region was found since start */
+  int regions, silent, stale, stuck;                      /* in this round */
+  uint64_t attaches_refused, adds_refused, rows_left_out; /* since start */
+  struct region_moment now;                               /* this round */
+  bool any_met; /* a region was found since start */
 };
 
 /* ---------------------------------------------------------------------------
@@ -395,11 +394,10 @@ void region_sum_combine(const struct region_sum *sum,
 /* Adds what the cells of one copy have grown since `last` to the row, and
  * updates `last`. `other` gets the growth of the whole table, from which the
  * growth of other rows is subtracted here. A cell that has decreased does not
- * count until it exceeds its former value. Returns the number of cells that
- * have decreased. */
-uint32_t region_row_count(const struct region_sum *sum,
-                          struct region_sum_row *row, uint32_t copy,
-                          uint64_t *last, const uint64_t *cells);
+ * count until it exceeds its former value. Returns true if a cell has
+ * decreased. */
+bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
+                      uint32_t copy, uint64_t *last, const uint64_t *cells);
 
 /* Frees the oldest hidden rows if there are too many. */
 void region_sum_forget(struct region_sum *sum);
