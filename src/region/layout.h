@@ -105,12 +105,12 @@ struct region_table {
   uint32_t flags;
   uint32_t first_field;
   uint32_t field_count;
-  uint32_t columns;    /* number of cells in a row */
+  uint32_t columns;    /* number of cells in a row; see region_place_columns */
   uint32_t row_stride; /* distance from row to row, in bytes */
   uint32_t max_rows;
   uint32_t row_name_size;
-  uint32_t key;                /* enum percore_key */
-  uint32_t label_stride;       /* distance from label to label, in bytes */
+  uint32_t key; /* enum percore_key */
+  uint32_t reserved_word;
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
   /* Offset of the births: the sums of a row's cells when the row was added,
@@ -135,6 +135,7 @@ struct region_field {
   uint32_t help;
   uint32_t kind;        /* enum percore_kind */
   uint32_t aggregation; /* enum percore_aggregation */
+  /* See region_place_columns. */
   uint32_t column;
   uint32_t cells; /* 1, or the buckets of a histogram */
   uint32_t sub_bits;
@@ -362,6 +363,12 @@ struct region_places {
   uint64_t page;
   struct region_fault *fault;
 };
+
+/* Sets the columns of a table and of its fields, which follow from the kinds of
+ * the fields. Readers do not use those that the producer has written. `fields`:
+ * the first field of the table. */
+void region_place_columns(struct region_table *table,
+                          struct region_field *fields);
 
 /* Choose or check the places of the records and strings, which are the
  * directory, and of all other parts. Each part lies after the part before, so

@@ -136,8 +136,8 @@ static inline uint64_t *region_generation(const struct percore_region *region,
 static inline uint64_t *region_label(const struct percore_region *region,
                                      const struct region_table *table,
                                      uint32_t row) {
-  return region_at(region,
-                   table->labels_offset + (uint64_t)row * table->label_stride);
+  return region_at(region, table->labels_offset +
+                               (uint64_t)row * region_label_size(table));
 }
 
 static inline struct region_table_live *
