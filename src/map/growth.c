@@ -71,7 +71,7 @@ static void grow_copy(const struct map_fields *fields, bool is_array,
       growth[f] = map_step(field, last[f], now);
     if (field->size < 8 && is_counter(field) && last[f] != 0 &&
         !decrease.whole && growth[f] > mask_of(field) / 4)
-      falls->fast[f] = true;
+      falls->fast = field;
     last[f] = now;
   }
 }

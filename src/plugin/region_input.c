@@ -26,22 +26,67 @@
  * Memory
  */
 
-static void *claim(struct region_input *input, size_t bytes) {
-  void *memory = region_claim(&input->sum->budget->memory, bytes);
-  input->bytes += memory != NULL ? bytes : 0;
-  return memory;
-}
-
 static bool make_arrays(struct region_input *input) {
-  size_t cells = region_sum_cells(input->sum);
-  if (input->last == NULL)
-    input->last =
-        claim(input, (2 * cells + input->sum->columns) * sizeof(uint64_t));
+  const struct region_sum *sum = input->sum;
+  size_t cells = (size_t)sum->copies_made * sum->columns;
+  size_t size = (2 * cells + sum->columns) * sizeof(uint64_t);
+  if (input->last != NULL)
+    return true;
+  input->last = region_claim(&sum->budget->memory, size);
   if (input->last == NULL)
     return false;
+  input->bytes += size;
   input->now = input->last + cells;
   input->present = input->now + cells;
   return true;
+}
+
+static bool has_long_marks(const struct region_sum *sum) {
+  return sum->ranks_by != NULL || sum->chooses_rows;
+}
+
+/* Returns how many bytes the marks of a row take. */
+static size_t size_of_mark(const struct region_sum *sum) {
+  return has_long_marks(sum) ? sizeof(uint64_t) + 2 * sizeof(uint32_t)
+                             : sizeof(uint32_t);
+}
+
+/* Reserves address space for the marks of `rows` rows. */
+static bool reserve_marks(struct region_marks *marks, size_t rows) {
+  size_t size = rows * (sizeof(uint64_t) + 2 * sizeof(uint32_t));
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return false;
+  marks->size = size;
+  marks->weighed = memory;
+  marks->incarnation = (uint32_t *)(marks->weighed + rows);
+  marks->candidate_in = marks->incarnation + rows;
+  return true;
+}
+
+/* Makes marks for the rows in use. If memory is short, the rows with the
+ * highest numbers get none. */
+static void make_marks(struct region_input *input) {
+  struct region_marks *marks = &input->marks;
+  struct region_allowance *memory = &input->sum->budget->memory;
+  struct region_reader *reader = input->instance->reader;
+  size_t max_rows =
+      region_reader_directory(reader)->tables[input->number].max_rows;
+  if (input->sum->single ||
+      (marks->size == 0 && !reserve_marks(marks, max_rows)))
+    return;
+  size_t each = size_of_mark(input->sum);
+  size_t rows = region_reader_rows(reader, input->number);
+  size_t most = marks->len + region_allowance_left(memory) / each;
+  rows = MIN(rows, most / 8 * 7); /* leaves memory for names */
+  size_t more = rows > marks->len ? rows - marks->len : 0;
+  if (!region_allowance_take(memory, more * each))
+    return;
+  for (size_t row = marks->len; row < MIN(rows, input->rows_read); row++)
+    marks->incarnation[row] = REGION_UNREAD; /* it was read without a mark */
+  input->bytes += more * each;
+  marks->len += (uint32_t)more;
 }
 
 /* ---------------------------------------------------------------------------
@@ -81,19 +126,15 @@ static void begin_object(const struct region_input *input,
     uint64_t *last = object->last + (size_t)copy * tile->columns;
     uint64_t *base = last + (size_t)object->copies * tile->columns;
     const uint64_t *cells = cells_of(tile, copy, i);
-    for (uint32_t n = 0; n < present->len; n++) {
+    const uint64_t *births = copy == 0 ? births_of(tile, i) : cells;
+    bool from_0 = is_first && copy > 0; /* object->last is zeroed */
+    for (uint32_t n = 0; n < present->len && !from_0; n++) {
       uint32_t c = present->list[n].column;
-      bool is_gauge =
-          input->sum->fields[present->list[n].field].kind == PERCORE_UPDOWN;
-      base[c] = !is_gauge   ? 0
-                : copy == 0 ? births_of(tile, i)[c]
-                : is_first  ? 0
-                            : cells[c];
+      if (input->sum->fields[present->list[n].field].kind == PERCORE_UPDOWN)
+        base[c] = births[c];
     }
-    if (from_birth && copy == 0)
-      cells = births_of(tile, i);
-    if (!is_first || !from_birth)
-      memcpy(last, cells, tile->columns * sizeof(*last));
+    if (!from_birth || !from_0)
+      memcpy(last, from_birth ? births : cells, tile->columns * sizeof(*last));
   }
 }
 
@@ -111,7 +152,9 @@ static struct region_object *make_object(struct region_input *input, uint32_t i,
   return object;
 }
 
-void region_object_release(struct region_input *input,
+/* Stops counting the object for its row. A row without objects is hidden, with
+ * Top not until the next choice, because a successor may continue it. */
+static void release_object(struct region_input *input,
                            struct region_object *object) {
   if (object->row != NULL && --object->row->objects == 0 &&
       input->sum->ranks_by == NULL)
@@ -121,7 +164,7 @@ void region_object_release(struct region_input *input,
 
 void region_object_free(struct region_input *input,
                         struct region_object *object) {
-  region_object_release(input, object);
+  release_object(input, object);
   region_allowance_give(&input->sum->budget->memory,
                         size_of_object(input->sum, object->copies));
   free(object);
@@ -222,8 +265,7 @@ static void count_object(const struct region_input *input,
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     uint64_t *last = object->last + (size_t)copy * sum->columns;
     const uint64_t *cells = cells_of(input->tile, copy, i);
-    uint32_t back = region_row_count(sum, row, copy, last, cells);
-    input->instance->watch->cells_back += copy == 0 ? back : 0;
+    region_row_count(sum, row, copy, last, cells);
     for (uint32_t n = 0; n < present->len; n++)
       last[present->list[n].column] = cells[present->list[n].column];
   }
@@ -245,7 +287,7 @@ static void follow(const struct row *row, struct region_object *object) {
   object->row->weight = region_weights_add(object->row->weight, weight);
   count_object(row->input, object, row->i, object->row);
   if (!row->is_live)
-    region_object_release(row->input, object);
+    release_object(row->input, object);
 }
 
 /* Ends an object whose row now holds another object. The births of the next
@@ -258,11 +300,11 @@ static void end_object(const struct row *row, struct region_object *object) {
       need_births(row)) {
     uint64_t before = top_cell(sum, object->last);
     /* Cells that were read while the row was changing may exceed the births. */
-    (void)region_row_count(sum, object->row, 0, object->last, row->births);
+    region_row_count(sum, object->row, 0, object->last, row->births);
     object->row->weight = region_weights_add(
         object->row->weight, (int64_t)(top_cell(sum, object->last) - before));
   }
-  region_object_release(row->input, object);
+  release_object(row->input, object);
 }
 
 /* Adds the gauges of a row that is not shown to those of `other`. */
@@ -436,7 +478,6 @@ static void read_row(struct region_input *input, uint32_t i) {
     return;
   }
   input->live += row.is_live;
-  input->instance->watch->rows_torn += tile->torn[i];
   if (object != NULL && region_incarnation(object->generation) !=
                             region_incarnation(tile->generations[i])) {
     end_object(&row, object);
@@ -486,7 +527,7 @@ static uint32_t skip_light(struct region_input *input, uint32_t i) {
       __builtin_prefetch(&weighed[i + AHEAD]);
       __builtin_prefetch(&seen[i + AHEAD]);
     }
-    if (region_state(generation) != REGION_LIVE || tile->torn[i] ||
+    if (region_state(generation) != REGION_LIVE ||
         seen[i] != region_incarnation(generation) ||
         (int64_t)(now - weighed[i]) > input->least)
       break;
@@ -571,8 +612,9 @@ void region_input_begin(struct region_input *input) {
   }
   tidy(input);
   region_candidates_drop(input, 0);
-  region_input_make_marks(input);
-  memset(input->now, 0, region_sum_cells(sum) * sizeof(*input->now));
+  make_marks(input);
+  memset(input->now, 0,
+         (size_t)(input->present - input->now) * sizeof(*input->now));
   input->has_present = false;
   bool several = sum->inputs != input || input->next_of_sum != NULL;
   input->looks_names_up =
@@ -605,21 +647,20 @@ void region_input_stop(struct region_input *input) {
  * first scan is left out unless from_zero is set. */
 static void grow(struct region_input *input) {
   const struct region_sum *sum = input->sum;
-  uint32_t drops = 0;
+  bool decreased = false;
   if (!input->scanned && !input->from_zero)
     memcpy(input->last, input->now,
-           region_sum_cells(sum) * sizeof(*input->last));
+           (size_t)(input->now - input->last) * sizeof(*input->last));
   if (sum->other->since_ns == 0)
     sum->other->since_ns = input->from_zero
                                ? input->start_ns
                                : input->instance->watch->now.stamp_ns;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->columns;
-    drops += region_row_count(sum, sum->other, copy, input->last + at,
-                              input->now + at);
+    decreased |= region_row_count(sum, sum->other, copy, input->last + at,
+                                  input->now + at);
   }
-  input->instance->watch->cells_back += drops;
-  if (drops > 0)
+  if (decreased)
     region_warn(region_about(input->instance, NULL),
                 "region %s: counters of table %s decreased, which a producer "
                 "must never do. They are reported again once they exceed their "
@@ -633,9 +674,9 @@ static void tell_memory(const struct region_input *input) {
   struct region_sum *sum = input->sum;
   const struct region_pool *pool = sum->budget->memory.pool;
   size_t rows = region_reader_rows(input->instance->reader, input->number);
-  if (input->marks.len >= rows || (sum->ranks_by == NULL && !sum->chooses_rows))
+  if (input->marks.len >= rows || !has_long_marks(sum))
     return;
-  size_t more = (rows - input->marks.len) * region_mark_size(sum);
+  size_t more = (rows - input->marks.len) * size_of_mark(sum);
   region_warn(
       region_about_sum(sum),
       "region %s: table %s: %zu of its rows are counted only in `other`: "
@@ -702,7 +743,9 @@ static void read_tile(struct region_input *input) {
     read_row(input, i);
   if (sum->single && input->left_out > 0 && errno == ENOMEM)
     give_up(input); /* `other` is not reported */
-  region_sum_count_live(sum, input->live);
+  if (input->live > REGION_PER_CORE_ROWS &&
+      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
+    sum->copies = 1; /* for good, so that series do not come and go */
   input->next_row += input->tile->rows;
   input->rows_read = MAX(input->rows_read, input->next_row);
 }
@@ -737,23 +780,8 @@ bool region_input_read(struct region_input *input, uint64_t *cells_left) {
 }
 
 /* ---------------------------------------------------------------------------
- * The sum of an input
+ * The end
  */
-
-void region_input_join(struct region_input *input, struct region_sum *sum) {
-  input->sum = sum;
-  input->next_of_sum = sum->inputs;
-  sum->inputs = input;
-}
-
-bool region_sum_is_shared(const struct region_sum *sum,
-                          const struct region_instance *but) {
-  const struct region_input *input = sum->inputs;
-  while (input != NULL &&
-         (input->instance == but || !region_instance_is_alive(input->instance)))
-    input = input->next_of_sum;
-  return input != NULL;
-}
 
 void region_input_leave(struct region_input *input) {
   struct region_sum *sum = input->sum;
@@ -771,8 +799,8 @@ void region_input_leave(struct region_input *input) {
   free(input->objects.list);
   free(input->candidates.list);
   free(input->last);
-  if (input->marks.memory != NULL)
-    munmap(input->marks.memory, input->marks.size);
+  if (input->marks.size > 0)
+    munmap(input->marks.weighed, input->marks.size);
   *input = (struct region_input){.instance = input->instance,
                                  .number = input->number};
 }

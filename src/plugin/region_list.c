@@ -17,18 +17,11 @@
 /* Other users may fill the directory, so a scan of it may take several
  * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
 #define LOOK_PART 16
+#define STEPS_AT_ONCE 64 /* between two looks at the clock */
 #define STRANGERS_ROUNDS 32
 #define FILES_AT_ONCE 512
 #define LIST_MS 300              /* how long to wait for FILES_AT_ONCE files */
 #define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
-
-/* A round's part of a scan of the runtime directory. */
-struct look {
-  struct region_watch *watch;
-  long places; /* how many instances may be added; -1: not counted yet */
-  size_t files;
-  uint64_t end_ns;
-};
 
 static struct region_instance *find_instance(const struct region_watch *watch,
                                              const struct region_label *label) {
@@ -124,12 +117,11 @@ static void make_place(struct region_watch *watch) {
 
 /* Returns true if there is room to read the new instance. Otherwise, logs the
  * reason once. */
-static bool has_place(struct look *look, const struct region_instance *new) {
-  struct region_watch *watch = look->watch;
+static bool has_place(struct region_watch *watch,
+                      const struct region_instance *new) {
   struct rlimit limit = {0};
-  if (look->places < 0)
-    look->places = count_places(watch);
-  if (look->places > count_of_user(watch, new)) {
+  long places = count_places(watch);
+  if (places > count_of_user(watch, new)) {
     make_place(watch);
     return true;
   }
@@ -141,7 +133,7 @@ static bool has_place(struct look *look, const struct region_instance *new) {
       "read: "
       "end producers, add the user to AllowUser, or raise "
       "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu.",
-      new->label, (unsigned)new->uid, look->places, INSTANCES_MAX,
+      new->label, (unsigned)new->uid, places, INSTANCES_MAX,
       (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
           INSTANCE_DESCRIPTORS * INSTANCES_MAX);
   return false;
@@ -190,11 +182,10 @@ struct region_budget *region_budget_find(struct region_watch *watch,
 
 /* Makes an instance, which owns the reader. If out of memory or if there is no
  * place for the instance, closes the reader and returns NULL. */
-static struct region_instance *make_instance(struct look *look,
+static struct region_instance *make_instance(struct region_watch *watch,
                                              const struct region_label *label,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
-  struct region_watch *watch = look->watch;
   uid_t uid = region_reader_listener(reader);
   struct region_budget *budget =
       region_budget_find(watch, config, label->region, uid);
@@ -214,14 +205,13 @@ static struct region_instance *make_instance(struct look *look,
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
   snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
            label->instance[0] != '\0' ? "@" : "", label->instance);
-  if (!has_place(look, instance)) {
+  if (!has_place(watch, instance)) {
     free_instance(instance);
     watch->directory_ns = 0; /* tries again in the next round */
     return NULL;
   }
   region_reader_use_allowance(reader, &budget->memory);
   insert(watch, instance);
-  look->places--;
   watch->any_met = true;
   return instance;
 }
@@ -230,33 +220,25 @@ static struct region_instance *make_instance(struct look *look,
  * A scan of the directory
  */
 
-/* True if there is time to look at another file. Asks the clock only for every
- * 64th file. */
-static bool has_time(struct look *look) {
-  return ++look->files % 64 != 0 ||
-         region_watch_now_ns(look->watch) <= look->end_ns;
-}
-
 /* Connects to a socket that belongs to no known instance. Returns the new
  * instance, or NULL if none was made. */
-static struct region_instance *meet_new(struct look *look,
+static struct region_instance *meet_new(struct region_watch *watch,
                                         const struct region_label *label) {
-  struct region_watch *watch = look->watch;
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
   if (config == NULL)
     return NULL;
   struct region_reader *reader = find_producer(label, config);
   if (reader != NULL)
-    return make_instance(look, label, config, reader);
+    return make_instance(watch, label, config, reader);
   watch->strangers = true;
   return NULL;
 }
 
-static void meet(struct look *look, const struct region_label *label) {
-  struct region_instance *instance = find_instance(look->watch, label);
+static void meet(struct region_watch *watch, const struct region_label *label) {
+  struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
-    instance = meet_new(look, label);
+    instance = meet_new(watch, label);
   if (instance != NULL)
     instance->met = instance->listed = true;
 }
@@ -402,12 +384,11 @@ static void end_scan(struct region_watch *watch) {
 }
 
 /* Takes the next step of a scan. Returns false if there is nothing to do. */
-static bool go_on(struct look *look) {
-  struct region_watch *watch = look->watch;
+static bool go_on(struct region_watch *watch) {
   if (watch->scan_ns == 0 || !list_is_read())
     return false;
   if (list.next < list.len) {
-    meet(look, &list.sockets[list.next++]);
+    meet(watch, &list.sockets[list.next++]);
     return true;
   }
   list.is_read = false;
@@ -416,28 +397,11 @@ static bool go_on(struct look *look) {
   return true;
 }
 
-/* Goes on with a scan, or begins one. */
-static void meet_all(struct region_watch *watch) {
-  struct look look = {.watch = watch, .places = -1};
-  if (watch->scan_ns == 0 && may_have_changed(watch))
-    begin_scan(watch);
-  look.end_ns =
-      region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
-  while (has_time(&look) && go_on(&look))
-    ;
-  if (watch->scan_ns != 0 && atomic_load(&list.is_busy) &&
-      watch->now.monotonic_ns - watch->scan_ns > LISTS_NS)
-    region_warn(region_about_host(watch),
-                "new regions are not found: a process holds the lock of %s, "
-                "for which /proc/%d/task/*/wchan shows a thread waits: end it.",
-                region_runtime_dir(), (int)getpid());
-}
-
-/* Logs once which configured regions do not exist, because their names may be
- * misspelt. */
+/* Logs in the first round which configured regions do not exist, because their
+ * names may be misspelt. */
 static void tell_absent(struct region_watch *watch) {
   const struct region_configs *configs = &watch->options.config->regions;
-  for (size_t i = 0; !watch->absent_told && i < configs->len; i++) {
+  for (size_t i = 0; watch->round == 1 && i < configs->len; i++) {
     const char *name = configs->list[i].name;
     bool there = name == NULL;
     for (struct region_instance *instance = watch->instances;
@@ -448,11 +412,23 @@ static void tell_absent(struct region_watch *watch) {
           "percore: region %s is not served in %s yet; percore waits for it.",
           name, region_runtime_dir());
   }
-  watch->absent_told = true;
 }
 
 void region_list_look(struct region_watch *watch) {
-  meet_all(watch);
+  uint64_t end_ns =
+      region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
+  if (watch->scan_ns == 0 && may_have_changed(watch))
+    begin_scan(watch);
+  for (size_t steps = 1; go_on(watch) && (steps % STEPS_AT_ONCE != 0 ||
+                                          region_watch_now_ns(watch) <= end_ns);
+       steps++)
+    ;
+  if (watch->scan_ns != 0 && atomic_load(&list.is_busy) &&
+      watch->now.monotonic_ns - watch->scan_ns > LISTS_NS)
+    region_warn(region_about_host(watch),
+                "new regions are not found: a process holds the lock of %s, "
+                "for which /proc/%d/task/*/wchan shows a thread waits: end it.",
+                region_runtime_dir(), (int)getpid());
   tell_absent(watch);
 }
 
@@ -468,9 +444,4 @@ void region_list_forget(struct region_watch *watch) {
     else
       remove_instance(watch, link);
   }
-}
-
-void region_list_free(struct region_watch *watch) {
-  while (watch->instances != NULL)
-    remove_instance(watch, &watch->instances);
 }

@@ -184,16 +184,15 @@ void region_sum_combine(const struct region_sum *sum,
         value);
 }
 
-uint32_t region_row_count(const struct region_sum *sum,
-                          struct region_sum_row *row, uint32_t copy,
-                          uint64_t *last, const uint64_t *cells) {
+bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
+                      uint32_t copy, uint64_t *last, const uint64_t *cells) {
   size_t at = (size_t)copy * sum->columns;
-  uint32_t back = 0;
+  bool decreased = false;
   for (uint32_t n = 0; n < sum->counters.len; n++) {
     uint32_t c = sum->counters.list[n].column;
     uint64_t grown = cells[c] - last[c];
     if ((int64_t)grown < 0) {
-      back++;
+      decreased = true;
       continue;
     }
     last[c] = cells[c];
@@ -201,7 +200,7 @@ uint32_t region_row_count(const struct region_sum *sum,
     if (row != sum->other)
       sum->other->now[at + c] -= grown;
   }
-  return back;
+  return decreased;
 }
 
 /* ---------------------------------------------------------------------------
@@ -302,12 +301,6 @@ static void describe_field(struct region_sum *sum,
   };
   sstrncpy(field->name, described->name, sizeof(field->name));
   name_field(field->label, sum, table, described);
-}
-
-void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
-  if (rows > REGION_PER_CORE_ROWS &&
-      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
-    sum->copies = 1;
 }
 
 /* Returns the field by which Top ranks rows, or NULL if Top is not configured

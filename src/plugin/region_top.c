@@ -78,21 +78,29 @@ static void propose(struct region_input *input,
   candidate->row = region_sum_find(input->sum, name, true);
   if (candidate->row == NULL)
     return;
-  candidate->row->objects++;
   candidate->row->contends = true;
   candidate->row->again |= before != 0 && before + 2 >= input->scans;
   candidate->row->weight =
       region_weights_add(candidate->row->weight, candidate->weight);
 }
 
-static void choose(struct region_sum *sum, struct region_sum_row **list,
-                   size_t len) {
-  qsort(list, len, sizeof(*list), compare_rights);
+/* Moves the rows that compete to the front, and shows the first of them. */
+static void choose(struct region_sum *sum) {
+  struct region_sum_row **rows = sum->rows;
+  size_t len = 0;
+  for (size_t i = 0; i < sum->len; i++)
+    if (rows[i]->shown || rows[i]->contends) {
+      struct region_sum_row *row = rows[i];
+      rows[i] = rows[len];
+      rows[len++] = row;
+    }
+  if (len > 0)
+    qsort(rows, len, sizeof(*rows), compare_rights);
   for (size_t i = sum->config->top; i < len; i++)
-    region_sum_hide(sum, list[i]);
+    region_sum_hide(sum, rows[i]);
   for (size_t i = 0; i < MIN(len, sum->config->top); i++)
-    if (!list[i]->shown && region_sum_show(sum, list[i])) {
-      list[i]->since_ns = sum->inputs->instance->watch->now.stamp_ns;
+    if (!rows[i]->shown && region_sum_show(sum, rows[i])) {
+      rows[i]->since_ns = sum->inputs->instance->watch->now.stamp_ns;
       sum->names_shown++;
     }
 }
@@ -103,9 +111,8 @@ static void conclude(struct region_input *input) {
   for (size_t i = 0; i < input->candidates.len; i++) {
     struct region_object *candidate = input->candidates.list[i];
     struct region_sum_row *row = candidate->row;
+    candidate->row = NULL;
     if (row != NULL && row->shown) {
-      row->objects--;
-      candidate->row = NULL;
       candidate->is_chosen = true;
       (void)region_object_show(input, candidate, row);
       continue;
@@ -118,7 +125,6 @@ static void conclude(struct region_input *input) {
 
 void region_sum_choose(struct region_sum *sum) {
   struct region_input *input;
-  size_t len = 0;
   if (sum->ranks_by == NULL)
     return;
   for (size_t i = 0; i < sum->len; i++)
@@ -129,13 +135,7 @@ void region_sum_choose(struct region_sum *sum) {
     for (size_t i = 0; i < input->candidates.len; i++)
       propose(input, input->candidates.list[i]);
   }
-  struct region_sum_row **list = malloc((sum->len + 1) * sizeof(*list));
-  for (size_t i = 0; i < sum->len && list != NULL; i++)
-    if (sum->rows[i]->shown || sum->rows[i]->contends)
-      list[len++] = sum->rows[i];
-  if (list != NULL)
-    choose(sum, list, len);
-  free(list);
+  choose(sum);
   for (input = sum->inputs; input != NULL; input = input->next_of_sum)
     conclude(input);
   for (size_t i = 0; i < sum->len; i++)

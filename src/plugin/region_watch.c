@@ -35,40 +35,6 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-/* Frees the budgets of regions that have neither instances nor sums. */
-static void drop_budgets(struct region_watch *watch) {
-  for (struct region_budget **link = &watch->budgets; *link != NULL;) {
-    struct region_budget *budget = *link;
-    if (budget->instances > 0 || budget->memory.used > 0 ||
-        budget->sums != NULL) {
-      link = &budget->next;
-      continue;
-    }
-    *link = budget->next;
-    free(budget);
-  }
-}
-
-void region_watch_free(struct region_watch *watch) {
-  if (watch == NULL)
-    return;
-  region_list_free(watch);
-  for (struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    while (budget->sums != NULL) {
-      struct region_sum *sum = budget->sums;
-      budget->sums = sum->next;
-      region_sum_free(sum);
-    }
-  drop_budgets(watch);
-  region_tile_free(&watch->tile);
-  if (watch->machine != NULL) {
-    topology_free(&watch->topology);
-    machine_linux_close(watch->machine);
-  }
-  free(watch);
-}
-
 static void for_each(struct region_watch *watch,
                      void (*act)(struct region_instance *)) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
@@ -110,6 +76,16 @@ static bool must_wait(const struct region_sum *sum) {
        input = input->next_of_sum)
     ending |= input->ending;
   return ending || sum->open > 0 || sum->is_new || region_sum_owes(sum);
+}
+
+/* True if another live instance is added to the sum. */
+static bool is_shared(const struct region_sum *sum,
+                      const struct region_instance *but) {
+  const struct region_input *input = sum->inputs;
+  while (input != NULL &&
+         (input->instance == but || !region_instance_is_alive(input->instance)))
+    input = input->next_of_sum;
+  return input != NULL;
 }
 
 static void refuse_table(struct region_input *input, const char *name,
@@ -205,7 +181,7 @@ static void join(struct region_instance *instance, uint32_t t) {
     name = instance->budget->is_apart ? suffix : "";
   }
   struct region_sum **found = find_sum(instance, name, table_name);
-  bool shared = found != NULL && region_sum_is_shared(*found, instance);
+  bool shared = found != NULL && is_shared(*found, instance);
   bool fits = found != NULL && (*found)->budget == instance->budget &&
               region_sum_fits(*found, directory, t);
   if (!fits && shared) {
@@ -218,9 +194,11 @@ static void join(struct region_instance *instance, uint32_t t) {
   if (!fits && found != NULL && must_wait(*found))
     return;
   struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
-  if (sum != NULL)
-    region_input_join(input, sum);
-  else
+  if (sum != NULL) {
+    input->sum = sum;
+    input->next_of_sum = sum->inputs;
+    sum->inputs = input;
+  } else
     refuse_table(
         input, table_name,
         ": MaxMemory or MaxValues leave too little for it; raise them.");
@@ -569,8 +547,8 @@ static bool know_topology(struct region_watch *watch) {
 /* Puts percore's own figures about regions. Hosts without regions do not report
  * these figures, to save series. */
 static void put_self(const struct region_watch *watch) {
-  value_list_t list;
-  region_put_begin(watch, &list, "percore_host", "self");
+  value_list_t list = {.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
+  put_subject(&list, PLUGIN_HOST, INSTANCE_SELF);
   if (watch->options.config->regions.len == 0 && !watch->any_met)
     return;
   put_gauge(&list, "gauge", "regions", watch->regions);
@@ -580,8 +558,6 @@ static void put_self(const struct region_watch *watch) {
   put_gauge(&list, "gauge", "regions_memory", (double)watch->memory.used);
   put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
   put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
-  put_derive(&list, "derive", "rows_torn", watch->rows_torn);
-  put_derive(&list, "derive", "cells_back", watch->cells_back);
   put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
 }
 
@@ -614,6 +590,20 @@ static void forget_sums(struct region_watch *watch,
     }
     *link = sum->next;
     region_sum_free(sum);
+  }
+}
+
+/* Frees the budgets of regions that have neither instances nor sums. */
+static void drop_budgets(struct region_watch *watch) {
+  for (struct region_budget **link = &watch->budgets; *link != NULL;) {
+    struct region_budget *budget = *link;
+    if (budget->instances > 0 || budget->memory.used > 0 ||
+        budget->sums != NULL) {
+      link = &budget->next;
+      continue;
+    }
+    *link = budget->next;
+    free(budget);
   }
 }
 

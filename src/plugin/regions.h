@@ -203,8 +203,7 @@ struct region_marks {
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t *weighed;
   uint32_t len; /* rows that have marks; 0: not needed, or memory is short */
-  void *memory;
-  size_t size;
+  size_t size;  /* of the memory of all arrays */
 };
 #define REGION_UNREAD UINT32_MAX
 /* candidate_in: no option Row matches the name */
@@ -316,12 +315,10 @@ struct region_watch {
   uint64_t topology_ns;
   uint64_t round;
   uint64_t put_ns; /* CLOCK_REALTIME: when values were last dispatched */
-  int regions, silent, stale, stuck; /* in this round */
-  uint64_t attaches_refused, adds_refused, rows_torn, cells_back,
-      rows_left_out;        /* since start */
-  struct region_moment now; /* this round */
-  bool any_met;             /* a region was found since start */
-  bool absent_told;
+  int regions, silent, stale, stuck;                      /* in this round */
+  uint64_t attaches_refused, adds_refused, rows_left_out; /* since start */
+  struct region_moment now;                               /* this round */
+  bool any_met; /* a region was found since start */
 };
 
 /* ---------------------------------------------------------------------------
@@ -354,14 +351,6 @@ bool region_sum_fits(const struct region_sum *sum,
 
 /* Copies the counts from `from` for fields with the same name and kind. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
-
-/* By default, a table that has had more than REGION_PER_CORE_ROWS live rows is
- * no longer reported per core. */
-void region_sum_count_live(struct region_sum *sum, uint64_t rows);
-
-static inline size_t region_sum_cells(const struct region_sum *sum) {
-  return (size_t)sum->copies_made * sum->columns;
-}
 
 /* Copies the name of a row, which is untrusted bytes, for use in an identifier.
  * `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and bytes that are
@@ -396,11 +385,10 @@ void region_sum_combine(const struct region_sum *sum,
 /* Adds what the cells of one copy have grown since `last` to the row, and
  * updates `last`. `other` gets the growth of the whole table, from which the
  * growth of other rows is subtracted here. A cell that has decreased does not
- * count until it exceeds its former value. Returns the number of cells that
- * have decreased. */
-uint32_t region_row_count(const struct region_sum *sum,
-                          struct region_sum_row *row, uint32_t copy,
-                          uint64_t *last, const uint64_t *cells);
+ * count until it exceeds its former value. Returns true if a cell has
+ * decreased. */
+bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
+                      uint32_t copy, uint64_t *last, const uint64_t *cells);
 
 /* Frees the oldest hidden rows if there are too many. */
 void region_sum_forget(struct region_sum *sum);
@@ -427,21 +415,8 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
   return sum;
 }
 
-void region_input_join(struct region_input *input, struct region_sum *sum);
-
 /* Removes the input from its sum, and frees it. */
 void region_input_leave(struct region_input *input);
-
-/* True if another live instance is added to the sum. */
-bool region_sum_is_shared(const struct region_sum *sum,
-                          const struct region_instance *but);
-
-/* Returns how many bytes the marks of a row take (region_marks.c). */
-size_t region_mark_size(const struct region_sum *sum);
-
-/* Makes marks for the rows in use (region_marks.c). If memory is short, the
- * rows with the highest numbers get none. */
-void region_input_make_marks(struct region_input *input);
 
 /* Begins a scan, unless one is in progress, or has been made since the last
  * put. An ending input is always read. */
@@ -460,11 +435,6 @@ bool region_object_show(struct region_input *input,
                         struct region_sum_row *row);
 void region_object_free(struct region_input *input,
                         struct region_object *object);
-
-/* Stops counting the object for its row. A row without objects is hidden, with
- * Top not until the next choice, because a successor may continue it. */
-void region_object_release(struct region_input *input,
-                           struct region_object *object);
 
 /* ---------------------------------------------------------------------------
  * Candidates: region_top.c
@@ -540,20 +510,11 @@ void region_list_look(struct region_watch *watch);
 /* Frees instances that have not been served for ten minutes. */
 void region_list_forget(struct region_watch *watch);
 
-void region_list_free(struct region_watch *watch);
-
 /* Returns the budget of a user's regions of that name, which is created if
  * necessary, or NULL if out of memory. No user takes what a region of another
  * user needs. Users that AllowUser names are one user. */
 struct region_budget *region_budget_find(struct region_watch *watch,
                                          const struct region_config *config,
                                          const char *region, uid_t uid);
-
-/* ---------------------------------------------------------------------------
- * Dispatching values (region_put.c)
- */
-
-void region_put_begin(const struct region_watch *watch, value_list_t *list,
-                      const char *plugin, const char *plugin_instance);
 
 #endif

@@ -164,9 +164,20 @@ static pid_t start_process(sigset_t *before) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
 
-/* True if a process serves the name. A name may be taken for long, and is tried
- * again every two seconds: a process that is started each time would copy the
- * page tables of this one, which then takes a fault for each page. */
+/* A name may be taken for long, or its directory be missing, and is tried again
+ * every two seconds: a process that is started each time would copy the page
+ * tables of this one, which then takes a fault for each page. */
+static bool has_directory(const struct region_name *name) {
+  char path[REGION_PATH_SIZE];
+  memcpy(path, name->lock_path, sizeof(path));
+  *strrchr(path, '/') = '\0';
+  int directory = cached_open(path, O_DIRECTORY);
+  bool found = directory >= 0;
+  region_close_fd(&directory);
+  return found;
+}
+
+/* True if a process serves the name. */
 static bool is_served(const struct region_name *name) {
   struct region_connection probe;
   bool served = region_connection_open(&probe, name->socket_path) == 0;
@@ -180,6 +191,8 @@ static int start_claim(struct region_name *name) {
   int ends[2];
   if (region_receive_is_held_up(&name->child))
     return region_failed(ETIMEDOUT);
+  if (!has_directory(name))
+    return -1;
   if (!has_lock && is_served(name))
     return region_failed(EADDRINUSE);
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
