@@ -24,7 +24,7 @@
 #define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
 static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const struct region_label *label) {
+                                             const struct region_title *label) {
   struct region_instance *instance = watch->instances;
   while (instance != NULL &&
          (strcmp(instance->budget->name, label->region) != 0 ||
@@ -142,7 +142,7 @@ static bool has_place(struct region_watch *watch,
 /* Opens a reader for a socket. Returns NULL if no process listens on it. Such a
  * socket takes no place, because a killed producer leaves its socket behind,
  * and a producer that changes its name at each start may leave many. */
-static struct region_reader *find_producer(const struct region_label *label,
+static struct region_reader *find_producer(const struct region_title *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
       .keep_from_children = true,
@@ -150,7 +150,7 @@ static struct region_reader *find_producer(const struct region_label *label,
       .argument = (void *)config,
   };
   struct region_reader *reader;
-  if (region_reader_open(&reader, label->region, region_label_instance(label),
+  if (region_reader_open(&reader, label->region, region_title_instance(label),
                          &options) != 0)
     return NULL;
   if (region_reader_connect(reader) == 0 ||
@@ -183,7 +183,7 @@ struct region_budget *region_budget_find(struct region_watch *watch,
 /* Makes an instance, which owns the reader. If out of memory or if there is no
  * place for the instance, closes the reader and returns NULL. */
 static struct region_instance *make_instance(struct region_watch *watch,
-                                             const struct region_label *label,
+                                             const struct region_title *label,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   uid_t uid = region_reader_listener(reader);
@@ -223,7 +223,7 @@ static struct region_instance *make_instance(struct region_watch *watch,
 /* Connects to a socket that belongs to no known instance. Returns the new
  * instance, or NULL if none was made. */
 static struct region_instance *meet_new(struct region_watch *watch,
-                                        const struct region_label *label) {
+                                        const struct region_title *label) {
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
   if (config == NULL)
@@ -235,7 +235,7 @@ static struct region_instance *meet_new(struct region_watch *watch,
   return NULL;
 }
 
-static void meet(struct region_watch *watch, const struct region_label *label) {
+static void meet(struct region_watch *watch, const struct region_title *label) {
   struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
     instance = meet_new(watch, label);
@@ -261,14 +261,14 @@ static struct {
   bool is_read;        /* by a thread that was started */
   DIR *directory;      /* NULL: the next part is the first */
   int error;
-  struct region_label sockets[FILES_AT_ONCE];
+  struct region_title sockets[FILES_AT_ONCE];
   size_t len, next;
 } list;
 
 static void note_socket(const char *file) {
-  struct region_label *label = &list.sockets[list.len];
+  struct region_title *label = &list.sockets[list.len];
   struct stat status;
-  if (region_label_split(label, file, region_label_length(file)) &&
+  if (region_title_split(label, file, region_title_length(file)) &&
       strcmp(label->region, BOARD_NAME) != 0 && /* what <Load> reports anyway */
       fstatat(dirfd(list.directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISSOCK(status.st_mode))
