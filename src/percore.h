@@ -249,11 +249,6 @@ enum percore_table_flags {
   PERCORE_NO_RESET = 2
 };
 
-/* Names that changed in 0.2.0. The compiler error names the replacement. */
-#define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
-#define PERCORE_LEVEL PERCORE_LEVEL_is_now_PERCORE_GAUGE
-#define percore_gauge_add percore_gauge_add_is_now_percore_updown_add
-
 /* Not the number of a row, for objects without a row. Do not count in it. It
  * is not PERCORE_ALL_ROWS either, so resetting it resets nothing. */
 #define PERCORE_NO_ROW (UINT32_MAX - 1)

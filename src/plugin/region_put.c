@@ -14,16 +14,6 @@
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
- * Value lists
- */
-
-void region_put_begin(const struct region_watch *watch, value_list_t *list,
-                      const char *plugin, const char *plugin_instance) {
-  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
-  put_subject(list, plugin, plugin_instance);
-}
-
-/* ---------------------------------------------------------------------------
  * Up-down counters, gauges and states
  */
 
@@ -264,9 +254,9 @@ void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   uint64_t now_ns = watch->now.stamp_ns;
   bool cores[sum->core_count + 1];
   struct put put = {.sum = sum,
+                    .list = {.time = NS_TO_CDTIME_T(now_ns)},
                     .now = NS_TO_CDTIME_T(now_ns),
                     .before = NS_TO_CDTIME_T(sum->put_ns)};
-  region_put_begin(watch, &put.list, "", "");
   region_sum_choose(sum);
   gather(sum);
   charge(sum, cores);

@@ -303,12 +303,6 @@ static void describe_field(struct region_sum *sum,
   name_field(field->label, sum, table, described);
 }
 
-void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
-  if (rows > REGION_PER_CORE_ROWS &&
-      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
-    sum->copies = 1;
-}
-
 /* Returns the field by which Top ranks rows, or NULL if Top is not configured
  * or the table has no counter or gauge with that name. */
 static const struct region_sum_field *

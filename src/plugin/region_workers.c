@@ -140,7 +140,7 @@ static void put_percent(value_list_t *list, const char *name, double share) {
 
 void region_useful_put(const struct region_useful *useful,
                        struct region_watch *watch) {
-  value_list_t list;
+  value_list_t list = {.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
   struct snapshot loads = {
       .cores = calloc((size_t)useful->end, sizeof(*loads.cores))};
   if (loads.cores == NULL)
@@ -153,7 +153,7 @@ void region_useful_put(const struct region_useful *useful,
     loads.cores[loads.cores_len++] =
         (struct core_figures){.core = core, .online = true, .busy = load};
     snprintf(number, sizeof(number), "%d", core);
-    region_put_begin(watch, &list, "percore", number);
+    put_subject(&list, PLUGIN_CORE, number);
     if (useful->core[core].per_core)
       put_percent(&list, "useful", load);
   }
@@ -164,7 +164,7 @@ void region_useful_put(const struct region_useful *useful,
     const struct aggregate_figures *aggregate = &loads.aggregates[i];
     if (aggregate->cores_len == 0)
       continue;
-    region_put_begin(watch, &list, "percore_host", aggregate->name);
+    put_subject(&list, PLUGIN_HOST, aggregate->name);
     put_percent(&list, "cores_useful_mean", aggregate->busy.mean);
     put_percent(&list, "cores_useful_min", aggregate->busy.min);
     put_percent(&list, "cores_useful_max", aggregate->busy.max);

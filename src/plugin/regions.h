@@ -203,8 +203,7 @@ struct region_marks {
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t *weighed;
   uint32_t len; /* rows that have marks; 0: not needed, or memory is short */
-  void *memory;
-  size_t size;
+  size_t size;  /* of the memory of all arrays */
 };
 #define REGION_UNREAD UINT32_MAX
 /* candidate_in: no option Row matches the name */
@@ -353,14 +352,6 @@ bool region_sum_fits(const struct region_sum *sum,
 /* Copies the counts from `from` for fields with the same name and kind. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
-/* By default, a table that has had more than REGION_PER_CORE_ROWS live rows is
- * no longer reported per core. */
-void region_sum_count_live(struct region_sum *sum, uint64_t rows);
-
-static inline size_t region_sum_cells(const struct region_sum *sum) {
-  return (size_t)sum->copies_made * sum->columns;
-}
-
 /* Copies the name of a row, which is untrusted bytes, for use in an identifier.
  * `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and bytes that are
  * not UTF-8 are replaced by `_`; an empty name becomes `_`. A name that does
@@ -424,21 +415,8 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
   return sum;
 }
 
-void region_input_join(struct region_input *input, struct region_sum *sum);
-
 /* Removes the input from its sum, and frees it. */
 void region_input_leave(struct region_input *input);
-
-/* True if another live instance is added to the sum. */
-bool region_sum_is_shared(const struct region_sum *sum,
-                          const struct region_instance *but);
-
-/* Returns how many bytes the marks of a row take (region_marks.c). */
-size_t region_mark_size(const struct region_sum *sum);
-
-/* Makes marks for the rows in use (region_marks.c). If memory is short, the
- * rows with the highest numbers get none. */
-void region_input_make_marks(struct region_input *input);
 
 /* Begins a scan, unless one is in progress, or has been made since the last
  * put. An ending input is always read. */
@@ -457,11 +435,6 @@ bool region_object_show(struct region_input *input,
                         struct region_sum_row *row);
 void region_object_free(struct region_input *input,
                         struct region_object *object);
-
-/* Stops counting the object for its row. A row without objects is hidden, with
- * Top not until the next choice, because a successor may continue it. */
-void region_object_release(struct region_input *input,
-                           struct region_object *object);
 
 /* ---------------------------------------------------------------------------
  * Candidates: region_top.c
@@ -543,12 +516,5 @@ void region_list_forget(struct region_watch *watch);
 struct region_budget *region_budget_find(struct region_watch *watch,
                                          const struct region_config *config,
                                          const char *region, uid_t uid);
-
-/* ---------------------------------------------------------------------------
- * Dispatching values (region_put.c)
- */
-
-void region_put_begin(const struct region_watch *watch, value_list_t *list,
-                      const char *plugin, const char *plugin_instance);
 
 #endif

@@ -288,22 +288,14 @@ bool region_rows_refused(char *text, size_t size,
 
 struct region_fault; /* see fault.h */
 
-/* Checks the description of a region. The tables are the application's, without
- * `core`. */
-bool region_schema_is_valid(const char *name,
+/* Check the description of a region, whose tables are the application's,
+ * without `core`, and the help and the fields of a table. An instance of NULL
+ * is none. */
+bool region_schema_is_valid(const char *name, const char *instance,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);
-
-/* Like region_instance_is_valid, but sets *fault; NULL is valid. */
-bool region_instance_check(const char *instance, struct region_fault *fault);
-
-/* Like region_text_is_valid, but sets *fault. */
-bool region_text_check(const char *what, const char *text,
-                       struct region_fault *fault);
-
-/* Checks the name, the unit and the help of a field. */
-bool region_field_texts_are_valid(const struct percore_field *field,
-                                  struct region_fault *fault);
+bool region_fields_are_valid(const struct percore_table *table,
+                             struct region_fault *fault);
 
 /* Writes the path of a region's socket (suffix "sock") or lock file ("lock").
  * If dir is NULL, uses region_runtime_dir(). Returns 0, or -1 with EINVAL or

@@ -181,9 +181,9 @@ static bool make(struct region_plan *plan, const char *name,
       REGION_LIMIT(COUNTS, "number of slots (cores and extra slots)", slots, 1,
                    REGION_MAX_SLOTS),
       REGION_LIMITS_END};
-  if (!region_schema_is_valid(name, tables, table_count, fault) ||
+  if (!region_schema_is_valid(name, options->instance, tables, table_count,
+                              fault) ||
       !rows_are_declared(tables, table_count, fault) ||
-      !region_instance_check(options->instance, fault) ||
       !region_within(limits, fault) ||
       !describe_all(plan, name, tables, table_count, options, fault))
     return false;
