@@ -28,7 +28,7 @@
 
 static bool make_arrays(struct region_input *input) {
   const struct region_sum *sum = input->sum;
-  size_t cells = (size_t)sum->copies_made * sum->columns;
+  size_t cells = (size_t)sum->copies * sum->columns;
   size_t size = (2 * cells + sum->columns) * sizeof(uint64_t);
   if (input->last != NULL)
     return true;

@@ -33,22 +33,6 @@ static struct region_instance *find_instance(const struct region_watch *watch,
   return instance;
 }
 
-/* Inserts the instance in the order of names, so that every round reads the
- * instances in the same order. */
-static void insert(struct region_watch *watch,
-                   struct region_instance *instance) {
-  struct region_instance **link = &watch->instances;
-  while (*link != NULL) {
-    int order = strcmp((*link)->budget->name, instance->budget->name);
-    if (order > 0 || (order == 0 && strcmp((*link)->name, instance->name) > 0))
-      break;
-    link = &(*link)->next;
-  }
-  instance->next = *link;
-  *link = instance;
-  watch->instances_len++;
-}
-
 static void free_instance(struct region_instance *instance) {
   region_instance_free_inputs(instance);
   region_workers_forget(&instance->workers);
@@ -211,7 +195,9 @@ static struct region_instance *make_instance(struct region_watch *watch,
     return NULL;
   }
   region_reader_use_allowance(reader, &budget->memory);
-  insert(watch, instance);
+  instance->next = watch->instances;
+  watch->instances = instance;
+  watch->instances_len++;
   watch->any_met = true;
   return instance;
 }
