@@ -55,11 +55,12 @@ struct percore_load_options {
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
   /* Whether to take the loads that another program measures and publishes (the
-   * board): "either" (default: if there is a fresh one, else own counters),
+   * board): "either" (default: while there is a fresh one, else own counters),
    * "only" or "never". Without source, event, isolated_cores, also_isolated and
    * shortest_window only. */
   const char *board;
-  double board_age_max; /* in seconds; default 15 */
+  /* In seconds, up to 3600; default 15. A longer interval needs more. */
+  double board_age_max;
 };
 
 struct percore_load;
@@ -83,9 +84,9 @@ int percore_load_open(struct percore_load **load,
  * long, the call returns 0 and leaves the loads unchanged.
  *
  * From the board, reads the newest loads without a system call; until the next
- * are due, it only reads the clock. While the board is dead, looks for another
- * at most every 0.1 s, and then may wait for up to a second for a writer that
- * is stopped.
+ * are due, it only reads the clock. While there is no board, looks for one at
+ * most every second; for a writer that is stopped, it may wait once for up to a
+ * second.
  *
  * Returns 0, or -1 with errno; on failure the loads are also unchanged. */
 int percore_load_update(struct percore_load *load);
@@ -136,8 +137,7 @@ double percore_load_frequency(const struct percore_load *load, int core);
 /* Returns 1 if the loads come from the board, and 0 if from own counters. An
  * update that finds the board dead (it ended, two intervals passed without new
  * loads, or it says what cannot be) makes all loads unknown; with "either", it
- * opens counters, which takes the place of the board until percore_load_close.
- */
+ * opens counters, which are closed when there is a board again. */
 int percore_load_is_board(const struct percore_load *load);
 
 enum percore_load_by {
@@ -248,11 +248,6 @@ enum percore_table_flags {
   /* Saves a word per row and column, but percore_reset fails with ENOTSUP. */
   PERCORE_NO_RESET = 2
 };
-
-/* Names that changed in 0.2.0. The compiler error names the replacement. */
-#define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
-#define PERCORE_LEVEL PERCORE_LEVEL_is_now_PERCORE_GAUGE
-#define percore_gauge_add percore_gauge_add_is_now_percore_updown_add
 
 /* Not the number of a row, for objects without a row. Do not count in it. It
  * is not PERCORE_ALL_ROWS either, so resetting it resets nothing. */
@@ -520,7 +515,8 @@ int percore_open(struct percore_reader **reader, const char *region,
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. While the reader is not connected, also serves the regions of this
  * process for which percore_serve must be called. Blocks for at most one
- * second, if the producer is stopped. While the reader has no region, starts a
+ * second, if the producer is stopped, and then not again until a producer has
+ * answered. While the reader has no region, starts a
  * process with clone(2) that receives the region; no fork handler runs, and
  * that process has ended when this returns 0 or 1. Returns 1 if the producer
  * has changed since the last call, 0 if it is the same, or -1 with errno;

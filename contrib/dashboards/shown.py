@@ -93,7 +93,7 @@ EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots
           'rows_left_out')
 # Marked on the dashboard of a host, because a load may change with its source.
 SOURCE_CHANGES = Series('self', 'derive', 'source_changes', legend='change of source')
-REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_back')
+REGION_EVENTS = ('attaches_refused', 'row_adds_refused')
 
 
 def region(fields, type, names, **more):
@@ -327,8 +327,7 @@ HOST_ROWS = [
         Panel('timeseries', 'Events of regions',
               [Series('self', 'derive', REGION_EVENTS, legend='type_instance', rate=True)], (12, 7),
               'Should be 0. attaches_refused: threads without a slot; their counts are lost. '
-              'row_adds_refused: a table is full. rows_torn: the writer of a row was always '
-              'between two updates. cells_back: counters that decreased.', 'ops', from_zero=True),
+              'row_adds_refused: a table is full.', 'ops', from_zero=True),
         Panel('timeseries', 'CPU time of the sampling thread',
               [percent('self', 'sampler_cpu', legend='sampler')], (12, 7),
               'In percent of one core.', 'percent', from_zero=True),

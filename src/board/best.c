@@ -26,8 +26,8 @@ static size_t column_of(const struct percore_load *load,
                         const struct percore_load_choice *choice) {
   double period_s = choice->period > 0 ? choice->period : PERIOD_DEFAULT_S;
   if (choice->by == PERCORE_BY_AVERAGE)
-    return load->board != NULL ? board_reader_average(load->board, period_s)
-                               : BOARD_COLUMNS;
+    return load->engine == NULL ? board_reader_average(load->board, period_s)
+                                : BOARD_COLUMNS;
   return choice->by == PERCORE_BY_LOAD ? BOARD_COLUMN(load)
                                        : BOARD_COLUMN(taken);
 }

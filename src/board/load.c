@@ -14,9 +14,9 @@
  * ticks of 10 ms. */
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
-#define SHORTEST_WINDOW_MAX_S 3600
-#define BOARD_AGE_MAX_S 15 /* more than collectd's default interval */
-#define SIBLINGS_MAX 16    /* hardware threads of a physical core */
+#define SECONDS_MAX 3600 /* of an option */
+#define AGE_S 15 /* of the board: more than collectd's default interval */
+#define SIBLINGS_MAX 16 /* hardware threads of a physical core */
 
 /* A core without a load. */
 static const struct board_core unknown = {
@@ -142,10 +142,8 @@ static int make_cores(struct percore_load *load) {
   if (load->starts == NULL || load->figures == NULL || load->room == NULL ||
       load->chooser == NULL)
     return -ENOMEM;
-  for (int i = 0; i < load->cores_len; i++) {
-    load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
+  for (int i = 0; i < load->cores_len; i++)
     set_row(load, i, &unknown, BOARD_COLUMNS);
-  }
   return 0;
 }
 
@@ -156,9 +154,14 @@ static bool parse_list(struct core_set *set, const char *list) {
          (core_set_parse(set, list) == 0 && core_set_next(set, -1) >= 0);
 }
 
-/* True if the options want only what a board has. */
-static bool can_be_board(const struct percore_load_options *given) {
-  return given->source == NULL && given->event == NULL &&
+static bool is_in_seconds(double option) {
+  return option >= 0 && option <= SECONDS_MAX;
+}
+
+/* Otherwise the options want what a board does not have. */
+static bool wants_board(const struct percore_load_options *given) {
+  return (given->board == NULL || strcmp(given->board, "never") != 0) &&
+         given->source == NULL && given->event == NULL &&
          given->isolated_cores == NULL && given->also_isolated == NULL &&
          given->shortest_window == 0;
 }
@@ -169,11 +172,10 @@ static bool translate(struct percore_load *load,
   struct engine_options *options = &load->options;
   const char *board = given->board != NULL ? given->board : "either";
   load->may_count = strcmp(board, "only") != 0;
-  load->may_be_board = strcmp(board, "never") != 0 && can_be_board(given);
-  bool good = given->base_frequency_hz >= 0 && given->shortest_window >= 0 &&
-              given->shortest_window <= SHORTEST_WINDOW_MAX_S &&
-              given->board_age_max >= 0 &&
-              (load->may_be_board || load->may_count) &&
+  bool good = given->base_frequency_hz >= 0 &&
+              is_in_seconds(given->shortest_window) &&
+              is_in_seconds(given->board_age_max) &&
+              (wants_board(given) || load->may_count) &&
               (strcmp(board, "either") == 0 || strcmp(board, "only") == 0 ||
                strcmp(board, "never") == 0) &&
               parse_list(&load->wanted, given->cores) &&
@@ -189,9 +191,6 @@ static bool translate(struct percore_load *load,
       .frequency = given->frequency != 0,
       .bounds = true,
   };
-  double age_max_s =
-      given->board_age_max > 0 ? given->board_age_max : BOARD_AGE_MAX_S;
-  load->age_max_ns = (uint64_t)(age_max_s * 1e9);
   load->shortest_ns = (uint64_t)(given->shortest_window * 1e9);
   return good &&
          (given->source == NULL ||
@@ -202,42 +201,60 @@ static bool translate(struct percore_load *load,
                                given->isolated_cores) == 0);
 }
 
-/* Returns -ENOENT if there is no board that is fresh. */
-static int open_board(struct percore_load *load) {
-  load->board =
-      board_reader_open(load->machine, load->cores_len, load->age_max_ns);
-  if (load->board == NULL)
-    return -ENOMEM;
-  if (board_reader_update(load->board) == 1) {
-    publish_board(load);
-    return 0;
-  }
-  board_reader_close(load->board);
-  load->board = NULL;
-  return -ENOENT;
-}
-
-/* Opens counters, perhaps in place of a dead board. Then the sources are tested
- * aside, because an update must not wait, and loads are unknown until a source
- * works. */
-static int open_counters(struct percore_load *load) {
-  int status = engine_open(&load->engine, &load->options);
-  if (status == 0 && load->board == NULL)
-    engine_prove(load->engine);
-  if (status == 0)
-    status = engine_sample(load->engine, false);
-  if (status == 0 && !engine_has_source(load->engine))
+/* An update must not wait, so it has the sources tested aside, and loads are
+ * unknown until a source works. */
+static int open_counters(struct percore_load *load, bool may_wait) {
+  struct engine *engine;
+  int status = engine_open(&engine, &load->options);
+  if (status != 0)
+    return status;
+  if (may_wait)
+    engine_prove(engine);
+  status = engine_sample(engine, false);
+  if (status == 0 && !engine_has_source(engine))
     status = -ENOTSUP;
   if (status != 0) {
-    engine_close(load->engine);
-    load->engine = NULL;
+    engine_close(engine);
     return status;
   }
+  for (int i = 0; i < load->cores_len; i++)
+    load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
+  load->engine = engine;
   publish_counters(load);
-  struct board_reader *dead = load->board;
-  load->board = NULL;
-  board_reader_close(dead);
   return 0;
+}
+
+static void close_counters(struct percore_load *load) {
+  struct engine *engine = load->engine;
+  load->engine = NULL;
+  engine_close(engine);
+}
+
+static int update_counters(struct percore_load *load) {
+  if (now_ns(load) < load->due_ns)
+    return 0;
+  int status = engine_sample(load->engine, false);
+  if (status == 0)
+    publish_counters(load);
+  engine_prove_aside(load->engine);
+  return status;
+}
+
+/* The board comes first. While it is dead, its loads are unknown, or counters
+ * take its place. Returns -ESTALE if it is dead and counters are not wanted. */
+static int update(struct percore_load *load, bool may_wait) {
+  int status = load->board != NULL ? board_reader_update(load->board) : -ESTALE;
+  if (status == 1)
+    close_counters(load);
+  if (load->engine != NULL)
+    return update_counters(load);
+  if (status == 0)
+    return 0;
+  if (load->board != NULL)
+    publish_board(load);
+  if (status == -ESTALE && load->may_count)
+    return open_counters(load, may_wait);
+  return status == 1 ? 0 : status;
 }
 
 int load_open(struct percore_load **result, struct machine *machine,
@@ -251,16 +268,19 @@ int load_open(struct percore_load **result, struct machine *machine,
   int status = -ENOMEM;
   if (load->machine != NULL)
     status = translate(load, options) ? make_cores(load) : -EINVAL;
-  if (status == 0) {
-    status = load->may_be_board ? open_board(load) : -ENOENT;
-    if (status == -ENOENT && load->may_count)
-      status = open_counters(load);
+  if (status == 0 && wants_board(options)) {
+    double age_s = options->board_age_max > 0 ? options->board_age_max : AGE_S;
+    load->board = board_reader_open(load->machine, load->cores_len,
+                                    (uint64_t)(age_s * 1e9));
+    status = load->board != NULL ? 0 : -ENOMEM;
   }
+  if (status == 0)
+    status = update(load, true);
   if (status == 0)
     *result = load;
   else
     percore_load_close(load);
-  return status;
+  return status == -ESTALE ? -ENOENT : status;
 }
 
 int percore_load_open(struct percore_load **result,
@@ -275,7 +295,7 @@ int percore_load_open(struct percore_load **result,
 void percore_load_close(struct percore_load *load) {
   if (load == NULL)
     return;
-  engine_close(load->engine);
+  close_counters(load);
   board_reader_close(load->board);
   free(load->chooser);
   machine_linux_close(load->own_machine);
@@ -286,34 +306,15 @@ void percore_load_close(struct percore_load *load) {
   free(load);
 }
 
-static int update_counters(struct percore_load *load) {
-  if (now_ns(load) < load->due_ns)
-    return 0;
-  int status = engine_sample(load->engine, false);
-  if (status == 0)
-    publish_counters(load);
-  engine_prove_aside(load->engine);
-  return status;
-}
-
-/* A dead board is no error: its loads are unknown. */
-static int update_board(struct percore_load *load) {
-  int status = board_reader_update(load->board);
-  if (status == 0)
-    return 0;
-  publish_board(load);
-  return status == 1 || !load->may_count ? 0 : open_counters(load);
-}
-
 int percore_load_update(struct percore_load *load) {
   pthread_mutex_lock(&load->mutex);
-  int status = load->board != NULL ? update_board(load) : update_counters(load);
+  int status = update(load, false);
   pthread_mutex_unlock(&load->mutex);
-  return status == 0 ? 0 : load_failed(-status);
+  return status == 0 || status == -ESTALE ? 0 : load_failed(-status);
 }
 
 int percore_load_is_board(const struct percore_load *load) {
-  return load->board != NULL;
+  return load->engine == NULL;
 }
 
 /* As load_figure, but the board also has cores that were not asked for. */

@@ -22,17 +22,15 @@ struct percore_load {
   pthread_mutex_t mutex; /* serialises updates */
   struct machine *machine;
   struct machine *own_machine; /* NULL: it is the caller's */
-  /* Where the loads come from: one of the two, or the board, and counters when
-   * it is dead. */
-  struct board_reader *_Atomic board;
-  struct engine *engine;
-  bool may_be_board, may_count;  /* which of the two may be taken */
+  struct board_reader *board;  /* NULL: it is not wanted */
+  /* NULL: the loads are those of the board, and unknown if it is dead. */
+  struct engine *_Atomic engine;
+  bool may_count;                /* whether there may be an engine */
   struct engine_options options; /* of the engine */
   struct core_set wanted;        /* options.cores, unless that is NULL */
-  uint64_t age_max_ns;           /* of the board */
   uint64_t shortest_ns;          /* shortest window; 0: depends on the source */
   uint64_t due_ns;               /* when the window will be long enough */
-  struct window_start *starts;   /* by core number; not used with the board */
+  struct window_start *starts;   /* by core number; of the engine */
   /* The columns of board.h, each for all cores, because callers mostly look at
    * one figure of all cores. They are written under the mutex. Any thread may
    * read them, with memory_order_relaxed. With counters, there are no averages.

@@ -1,5 +1,6 @@
 #include "publish.h"
 
+#include "base/cached.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -8,16 +9,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define RETRY_NS (10 * NS_PER_S)
-
 struct board {
   enum board_readers readers;
   struct journal journal;
-  struct percore_region *_Atomic region; /* NULL: not published */
-  bool said;                             /* why it is not published */
-  uint64_t retry_ns;
+  struct percore_region *region; /* NULL: there was no picture yet */
   percore_owned_table_t rows;
-  size_t columns_len;
 };
 
 struct board *board_open(enum board_readers readers,
@@ -38,17 +34,23 @@ void board_close(struct board *board) {
   free(board);
 }
 
+static struct percore_region_status status_of(const struct board *board) {
+  struct percore_region_status status = {.size = sizeof(status)};
+  if (board->region != NULL)
+    percore_status(board->region, &status);
+  return status;
+}
+
 bool board_is_published(const struct board *board) {
-  return board->region != NULL;
+  return status_of(board).served != 0;
 }
 
 /* ---------------------------------------------------------------------------
  * Publishing
  */
 
-/* Stores a region in any case. */
-static int create(struct board *board, const struct snapshot *snapshot,
-                  uint32_t cores, struct percore_region **region) {
+static void create(struct board *board, const struct snapshot *snapshot,
+                   uint32_t cores) {
   const char *sources[SOURCES + 1], *proofs[PROOF_REFUTED + 1];
   char names[FIGURES_PERIODS_MAX][BOARD_NAME_SIZE];
   struct percore_field fields[BOARD_COLUMNS];
@@ -74,44 +76,31 @@ static int create(struct board *board, const struct snapshot *snapshot,
              snapshot->period_s[i]);
     fields[BOARD_AVERAGE + i].name = names[i];
   }
-  board->columns_len = table.field_count;
-  int status = percore_create(region, BOARD_NAME, &table, 1, &options);
-  return status == 0 ? percore_owned_table(*region, 0, &board->rows) : status;
-}
-
-/* Returns false if the board cannot be published now. */
-static bool is_ready(struct board *board, const struct snapshot *snapshot,
-                     uint32_t cores, uint64_t now_ns) {
-  struct percore_region_status status = {.size = sizeof(status)};
-  struct percore_region *region;
-  if (board->region != NULL)
-    return true;
-  if (now_ns < board->retry_ns)
-    return false;
-  if (create(board, snapshot, cores, &region) == 0) {
-    board->region = region;
-    return true;
-  }
-  percore_status(region, &status);
-  if (!board->said)
+  if (percore_create(&board->region, BOARD_NAME, &table, 1, &options) != 0) {
+    struct percore_region_status status = status_of(board);
     journal_say(&board->journal,
                 status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
                 "the board is not published: %s",
                 status.error == EADDRINUSE ? "another process publishes it"
                                            : status.reason);
-  board->said = true;
-  percore_destroy(region);
-  board->retry_ns = now_ns + RETRY_NS;
-  return false;
+  }
+  percore_owned_table(board->region, 0, &board->rows);
 }
 
-/* The library gives the socket to the group; it may also have made it anew. */
+/* The library gives the socket to the group; it may also have made it anew. Who
+ * may remove it can put a link in its place, or keep others from looking for a
+ * name that is gone. */
 static void open_to_all(void) {
   char path[4096];
   const char *folder = getenv("PERCORE_RUNTIME_DIR");
   snprintf(path, sizeof(path), "%s/" BOARD_NAME ".sock",
            folder != NULL ? folder : "/run/percore");
+  int file = cached_open(path, O_NOFOLLOW);
+  if (file < 0)
+    return;
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
   (void)chmod(path, 0666);
+  close(file);
 }
 
 /* ---------------------------------------------------------------------------
@@ -147,7 +136,7 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
     return;
   percore_owned_row_t handle = percore_owned_row(board->rows, number);
   percore_row_begin(handle);
-  for (uint32_t i = 0; i < board->columns_len; i++)
+  for (uint32_t i = 0; i < BOARD_AVERAGE + snapshot->periods_len; i++)
     percore_set(handle, i,
                 llround(board_figure(&row, i) * board_column(i)->scale));
   percore_row_end(handle);
@@ -157,8 +146,8 @@ void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology) {
   static const struct core_figures not_measured = {.core = 0};
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  if (!is_ready(board, snapshot, (uint32_t)topology->cores_len, now_ns))
-    return;
+  if (board->region == NULL)
+    create(board, snapshot, (uint32_t)topology->cores_len);
   if (board->readers == BOARD_ALL)
     open_to_all();
   for (size_t i = snapshot->cores_len; i-- > 0;)

@@ -21,13 +21,13 @@ struct board *board_open(enum board_readers readers,
 /* Ends the board. Accepts NULL. */
 void board_close(struct board *board);
 
-/* Writes a picture; each row is consistent. Publishes the board first; if that
- * fails, tells the journal once, and tries again after RETRY_NS. Only one
- * thread at a time may call this. */
+/* Writes a picture; each row is consistent. Only one thread at a time may call
+ * this. The first call publishes the board. If that fails, it tells the
+ * journal, and the library tries again every two seconds. */
 void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology);
 
-/* True if the board is published. Any thread may call this. */
+/* True if readers can find the board. */
 bool board_is_published(const struct board *board);
 
 #endif

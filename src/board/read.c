@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/param.h>
 
-#define LOOK_NS (NS_PER_S / 10) /* between two looks for a board */
+#define LOOK_NS NS_PER_S /* between two looks for a board */
 
 struct board_reader {
   struct percore_reader *reader;
@@ -46,10 +46,13 @@ void board_reader_close(struct board_reader *reader) {
  * Connecting
  */
 
-/* Returns false if the region is no board of this machine. */
+/* Returns false if the region is no board of this machine. Only tables with one
+ * copy of each row can be consistent; copies for each slot could take seconds
+ * to read. */
 static bool is_board(struct board_reader *reader) {
   const struct percore_table *table = percore_reader_table(reader->reader, 0);
-  if (table == NULL || table->max_rows != (uint32_t)reader->cores_len ||
+  if (table == NULL || (table->flags & PERCORE_CONSISTENT) == 0 ||
+      table->max_rows != (uint32_t)reader->cores_len ||
       table->field_count < BOARD_AVERAGE)
     return false;
   for (size_t i = 0; i < BOARD_AVERAGE; i++)
@@ -78,7 +81,7 @@ static bool read_row(const struct board_reader *reader, int number,
     is_possible &= column->max == 0 || figure <= column->max;
     ((double *)row)[i] = figure;
   }
-  return is_possible;
+  return is_possible && row->taken <= row->load;
 }
 
 /* Call this after read_row: if the clock were read first, a picture that is
@@ -128,5 +131,6 @@ size_t board_reader_average(const struct board_reader *reader,
   char name[BOARD_NAME_SIZE];
   snprintf(name, sizeof(name), BOARD_AVERAGE_NAME, period_s);
   int64_t column = percore_reader_find_field(reader->reader, 0, name);
-  return column >= 0 ? (size_t)column : BOARD_COLUMNS;
+  return column >= 0 && (size_t)column < reader->columns_len ? (size_t)column
+                                                             : BOARD_COLUMNS;
 }

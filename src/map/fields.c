@@ -55,6 +55,10 @@ uint64_t map_integer(const void *at, uint32_t size, bool is_signed) {
   uint32_t unused = 64 - 8 * size;
   if (size == 0 || size > sizeof(value))
     return 0;
+  if (size == sizeof(value)) { /* the usual size, without a call of memcpy */
+    memcpy(&value, at, sizeof(value));
+    return value;
+  }
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
   memcpy((char *)&value + sizeof(value) - size, at, size);
 #else

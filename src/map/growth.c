@@ -29,18 +29,20 @@ struct decrease {
   bool small; /* a counter decreased by less than half of its value */
 };
 
-static struct decrease find_decrease(const struct map_fields *fields,
-                                     const char *values, const uint64_t *last) {
+/* Reads the values of a copy into `now`. */
+static struct decrease read_copy(const struct map_fields *fields,
+                                 const char *values, const uint64_t *last,
+                                 uint64_t *now) {
   struct decrease decrease = {.whole = true};
   for (size_t f = 0; f < fields->len; f++) {
     const struct map_field *field = &fields->list[f];
+    now[f] = map_field_value(field, values);
     if (!is_counter(field))
       continue;
-    uint64_t now = map_field_value(field, values);
-    if (fell(field, last[f], now)) {
+    if (fell(field, last[f], now[f])) {
       decrease.any = true;
-      decrease.small |= now > last[f] / 2;
-    } else if (now >= last[f] && last[f] != 0) {
+      decrease.small |= now[f] > last[f] / 2;
+    } else if (now[f] >= last[f] && last[f] != 0) {
       decrease.whole = false;
     }
   }
@@ -51,14 +53,14 @@ static struct decrease find_decrease(const struct map_fields *fields,
 static void grow_copy(const struct map_fields *fields, bool is_array,
                       const char *values, uint64_t *last, uint64_t *growth,
                       struct map_falls *falls) {
-  struct decrease decrease = find_decrease(fields, values, last);
+  struct decrease decrease = read_copy(fields, values, last, growth);
   bool suspect =
       decrease.any && (!decrease.whole || (is_array && decrease.small));
   bool begins_again = decrease.whole && !suspect;
   falls->whole += begins_again;
   for (size_t f = 0; f < fields->len; f++) {
     const struct map_field *field = &fields->list[f];
-    uint64_t now = map_field_value(field, values);
+    uint64_t now = growth[f];
     if (suspect && is_counter(field) && fell(field, last[f], now))
       falls->suspect[f]++;
     if (field->is_gauge)
@@ -67,8 +69,9 @@ static void grow_copy(const struct map_fields *fields, bool is_array,
       growth[f] = suspect ? 0 : map_step(field, 0, now);
     else
       growth[f] = map_step(field, last[f], now);
-    falls->fast[f] |= is_counter(field) && field->size < 8 && last[f] != 0 &&
-                      !decrease.whole && growth[f] > mask_of(field) / 4;
+    if (field->size < 8 && is_counter(field) && last[f] != 0 &&
+        !decrease.whole && growth[f] > mask_of(field) / 4)
+      falls->fast = field;
     last[f] = now;
   }
 }

@@ -14,8 +14,9 @@ struct map_falls {
   uint64_t whole; /* how often all counters of a copy decreased together,
                      because the copy was replaced or reset */
   uint64_t suspect[MAP_FIELDS_MAX]; /* how often it decreased otherwise */
-  bool fast[MAP_FIELDS_MAX]; /* once grew by more than a quarter of its range,
-                                so it may wrap unnoticed */
+  const struct map_field *fast;     /* a counter that once grew by more than a
+                                       quarter of its range, so it may wrap
+                                       unnoticed; NULL: none */
 };
 
 /* Compares the values of an entry with those of the last reading (`last`),

@@ -1,13 +1,13 @@
-#include "source.h"
+#include "feed.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int fields_by_place(struct map_source *source, char why[WHY_SIZE]) {
-  const struct map_fields *given = &source->table.fields_at;
-  uint32_t size = source->map.info.value_size;
+static int fields_by_place(struct map_feed *feed, char why[WHY_SIZE]) {
+  const struct map_fields *given = &feed->table.fields_at;
+  uint32_t size = feed->map.info.value_size;
   for (size_t i = 0; i < given->len; i++) {
     const struct map_field *field = &given->list[i];
     if (field->size <= size && field->offset <= size - field->size)
@@ -16,22 +16,22 @@ static int fields_by_place(struct map_source *source, char why[WHY_SIZE]) {
                      "field %s ends beyond the %u bytes of a value",
                      field->name, size);
   }
-  source->fields.list = calloc(given->len, sizeof(*given->list));
-  if (source->fields.list == NULL)
+  feed->fields.list = calloc(given->len, sizeof(*given->list));
+  if (feed->fields.list == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
-  source->fields.len = given->len;
-  memcpy(source->fields.list, given->list, given->len * sizeof(*given->list));
+  feed->fields.len = given->len;
+  memcpy(feed->fields.list, given->list, given->len * sizeof(*given->list));
   return 0;
 }
 
 /* True if the field must be read. Global variables may hold secrets, so they
  * are read only if the option Field names them or they are tagged. */
-static bool is_wanted(const struct map_source *source,
+static bool is_wanted(const struct map_feed *feed,
                       const struct map_field *field) {
-  const struct map_table *table = &source->table;
+  const struct map_table *table = &feed->table;
   if (table->fields.len > 0)
     return names_have(&table->fields, field->name);
-  return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
+  return strchr(feed->map.info.name, '.') == NULL || field->is_tagged;
 }
 
 /* Appends a warning to `why` for each of the names that is not that of a field,
@@ -49,22 +49,22 @@ static void check_names(const struct map_fields *fields, const char *option,
   }
 }
 
-static int choose_fields(struct map_source *source, char why[WHY_SIZE]) {
-  const struct map_table *table = &source->table;
+static int choose_fields(struct map_feed *feed, char why[WHY_SIZE]) {
+  const struct map_table *table = &feed->table;
   size_t kept = 0;
   if (table->has_all_names) {
-    check_names(&source->fields, "Field", &table->fields, why);
-    check_names(&source->fields, "Gauge", &table->gauges, why);
+    check_names(&feed->fields, "Field", &table->fields, why);
+    check_names(&feed->fields, "Gauge", &table->gauges, why);
   }
-  for (size_t i = 0; i < source->fields.len; i++) {
-    struct map_field *field = &source->fields.list[i];
+  for (size_t i = 0; i < feed->fields.len; i++) {
+    struct map_field *field = &feed->fields.list[i];
     field->is_gauge |=
         field->bucket == 0 && names_have(&table->gauges, field->name);
     field->shift = field->is_signed ? 0 : (uint8_t)table->shift;
-    if (is_wanted(source, field))
-      source->fields.list[kept++] = *field;
+    if (is_wanted(feed, field))
+      feed->fields.list[kept++] = *field;
   }
-  source->fields.len = kept;
+  feed->fields.len = kept;
   if (kept > 0)
     return 0;
   return why_fails(
@@ -72,17 +72,17 @@ static int choose_fields(struct map_source *source, char why[WHY_SIZE]) {
       "no field is read: name fields with Field, or tag them percore:counter");
 }
 
-int map_source_learn(struct map_source *source, char why[WHY_SIZE]) {
-  struct bpf_map_info *info = &source->map.info;
-  btf_close(&source->types);
-  map_fields_free(&source->fields);
+int map_feed_learn(struct map_feed *feed, char why[WHY_SIZE]) {
+  struct bpf_map_info *info = &feed->map.info;
+  btf_close(&feed->types);
+  map_fields_free(&feed->fields);
   int status = 0;
-  if (source->table.fields_at.len > 0) {
-    status = fields_by_place(source, why);
+  if (feed->table.fields_at.len > 0) {
+    status = fields_by_place(feed, why);
   } else {
-    status = btf_open(&source->types, info, source->table.object, why);
+    status = btf_open(&feed->types, info, feed->table.object, why);
     if (status == 0)
-      status = map_fields_read(&source->fields, &source->types, info, why);
+      status = map_fields_read(&feed->fields, &feed->types, info, why);
   }
-  return status == 0 ? choose_fields(source, why) : status;
+  return status == 0 ? choose_fields(feed, why) : status;
 }

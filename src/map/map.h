@@ -1,11 +1,19 @@
-/* map: reads BPF maps of other programs, such as the counters of XDP programs.
- * Opens the maps, learns the names of their keys and values from type
- * information (BTF), and reads their entries.
+/* map: reads BPF maps of other programs, such as the counters of XDP programs,
+ * and publishes them as regions. The way of an entry:
  *
- * This folder does not depend on collectd or cycles/, nor on the internals of
- * region/: it uses percore.h, as any producer does. rows.c reads the entries,
- * and source.c adds what each has grown (growth.c) to its row of the region,
- * which publish.c has created.
+ *   open.c     opens its map by a pin or an id
+ *   learn.c    learns the fields of the map's values (fields.c) from type
+ *              information (types.c), once for each map
+ *   read.c     copies all entries of the map from the kernel
+ *   feed.c     finds the entry among the known ones (known.c), computes what it
+ *              has grown since the last reading (growth.c), and adds this to
+ * its row of the region, which is named after the key (keys.c) publish.c  has
+ * created the region, in which each map is a table
+ *
+ * From there on it is a region like any other: collectd's plugin reads it in
+ * src/plugin/region_watch.c, percore in src/tool/rates.c and dump.c. This
+ * folder does not depend on collectd or cycles/, nor on the internals of
+ * region/: it uses percore.h, as any producer does.
  *
  * Functions that can fail return 0 or a negative errno. If they fail, they
  * write one line to `why`: what failed and, where possible, what to do. */

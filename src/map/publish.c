@@ -1,4 +1,4 @@
-#include "source.h"
+#include "feed.h"
 
 #include "base/array.h"
 
@@ -30,12 +30,12 @@ static const char *unit_of(const char *name) {
   return "1";
 }
 
-static struct percore_field *region_fields(const struct map_source *source,
+static struct percore_field *region_fields(const struct map_feed *feed,
                                            uint32_t *len) {
-  struct percore_field *fields = calloc(source->fields.len, sizeof(*fields));
+  struct percore_field *fields = calloc(feed->fields.len, sizeof(*fields));
   *len = 0;
-  for (size_t f = 0; fields != NULL && f < source->fields.len; f++) {
-    const struct map_field *field = &source->fields.list[f];
+  for (size_t f = 0; fields != NULL && f < feed->fields.len; f++) {
+    const struct map_field *field = &feed->fields.list[f];
     if (field->is_withheld || field->bucket > 1)
       continue;
     fields[(*len)++] = (struct percore_field){
@@ -50,37 +50,45 @@ static struct percore_field *region_fields(const struct map_source *source,
   return fields;
 }
 
-/* Creates the region. On failure, reports the reason and sets publisher->region
- * to NULL. */
-static void create_region(struct map_publisher *publisher,
-                          const struct percore_table *tables, uint32_t len) {
+/* Creates the region and attaches to each core. On failure, returns false after
+ * writing the reason to `line`. */
+static bool create_region(struct map_publisher *publisher,
+                          const struct percore_table *tables, uint32_t len,
+                          char line[MAP_SAID_SIZE]) {
   const struct map_publisher_options *options = &publisher->options;
   struct percore_options create = {
       .size = sizeof(create), .runtime_dir = options->runtime_dir, .quiet = 1};
-  char line[MAP_SAID_SIZE] = "";
+  struct percore_region_status status = {.size = sizeof(status)};
+  int used = snprintf(line, MAP_SAID_SIZE, "region %s: ", options->region);
+  char *why = line + used;
+  size_t size = MAP_SAID_SIZE - (size_t)used;
   if (publisher->cores_len == 0)
     publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
-  if (publisher->cores_len > 0)
-    create.cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1;
-  if (create.cores == 0) {
-    snprintf(line, sizeof(line),
-             "region %s: cannot read the possible cores from " MAP_POSSIBLE,
-             options->region);
-  } else if (percore_create(&publisher->region, options->region, tables, len,
-                            &create) != 0) {
-    struct percore_region_status status = {.size = sizeof(status)};
+  if (publisher->cores_len == 0) {
+    snprintf(why, size, "cannot read the possible cores from " MAP_POSSIBLE);
+    return false;
+  }
+  create.cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1;
+  if (percore_create(&publisher->region, options->region, tables, len,
+                     &create) != 0) {
     percore_status(publisher->region, &status);
     if (status.error == EADDRINUSE)
-      snprintf(line, sizeof(line),
-               "region %s: another process serves this name: end it, or set "
-               "Region to another name",
-               options->region);
+      snprintf(why, size,
+               "another process serves this name: end it, or set Region to "
+               "another name");
     else
-      snprintf(line, sizeof(line), "%s", status.reason);
-    percore_destroy(publisher->region);
-    publisher->region = NULL;
+      snprintf(line, MAP_SAID_SIZE, "%s", status.reason);
+    return false;
   }
-  map_say_once(publisher, publisher->said, line);
+  for (size_t i = 0; i < publisher->cores_len; i++)
+    if (percore_attach(publisher->region, "map", publisher->cores[i],
+                       &publisher->slots[i]) != 0) {
+      snprintf(why, size, "cannot count for core %d: %s", publisher->cores[i],
+               strerror(errno));
+      return false;
+    }
+  line[0] = '\0';
+  return true;
 }
 
 static void close_region(struct map_publisher *publisher) {
@@ -91,35 +99,21 @@ static void close_region(struct map_publisher *publisher) {
   percore_destroy(publisher->region);
   publisher->region = NULL;
   for (size_t i = 0; i < publisher->len; i++)
-    publisher->sources[i].in_region = false;
-}
-
-/* Attaches to each core. Returns false after reporting the error if memory is
- * missing for a core. */
-static bool attach(struct map_publisher *publisher) {
-  char line[MAP_SAID_SIZE];
-  for (size_t i = 0; i < publisher->cores_len; i++)
-    if (percore_attach(publisher->region, "map", publisher->cores[i],
-                       &publisher->slots[i]) != 0) {
-      snprintf(line, sizeof(line), "region %s: cannot count for core %d: %s",
-               publisher->options.region, publisher->cores[i], strerror(errno));
-      map_say_once(publisher, publisher->said, line);
-      return false;
-    }
-  return true;
+    publisher->feeds[i].columns = publisher->feeds[i].room = 0;
 }
 
 static void enter_region(struct map_publisher *publisher) {
   for (size_t i = 0; i < publisher->len; i++) {
-    struct map_source *source = &publisher->sources[i];
-    if (!map_source_has_table(source))
+    struct map_feed *feed = &publisher->feeds[i];
+    if (map_feed_columns(feed) == 0)
       continue;
-    map_source_remove_rows(source); /* entries need rows in the new region */
-    source->in_region = true;
-    if (map_is_per_cpu(&source->map.info))
-      percore_core_table(publisher->region, source->number, &source->core);
+    map_feed_remove_rows(feed); /* entries need rows in the new region */
+    feed->columns = map_feed_columns(feed);
+    feed->room = map_feed_max_rows(feed);
+    if (map_is_per_cpu(&feed->map.info))
+      percore_core_table(publisher->region, feed->number, &feed->core);
     else
-      percore_owned_table(publisher->region, source->number, &source->owned);
+      percore_owned_table(publisher->region, feed->number, &feed->owned);
   }
 }
 
@@ -133,36 +127,35 @@ static void make_region(struct map_publisher *publisher) {
   uint32_t len = 0;
   bool complete = true;
   for (size_t i = 0; i < publisher->len; i++) {
-    struct map_source *source = &publisher->sources[i];
-    if (!map_source_has_table(source))
+    struct map_feed *feed = &publisher->feeds[i];
+    if (map_feed_columns(feed) == 0)
       continue;
-    bool per_cpu = map_is_per_cpu(&source->map.info);
+    bool per_cpu = map_is_per_cpu(&feed->map.info);
     uint32_t fields_len;
-    struct percore_field *fields = region_fields(source, &fields_len);
-    free(source->users);
-    source->users = calloc(map_source_max_rows(source), sizeof(uint32_t));
-    complete &= fields != NULL && source->users != NULL;
-    tables[len] = (struct percore_table){
-        .name = source->table.name,
-        .storage = per_cpu ? PERCORE_PER_CORE : PERCORE_OWNED,
-        .fields = fields,
-        .field_count = fields_len,
-        .max_rows = map_source_max_rows(source),
-        .row_name_size = MAP_ROW_NAME_SIZE};
-    source->core = (percore_core_table_t){0};
-    source->number = len;
-    source->room = tables[len++].max_rows;
+    struct percore_field *fields = region_fields(feed, &fields_len);
+    free(feed->users);
+    feed->users = calloc(map_feed_max_rows(feed), sizeof(uint32_t));
+    complete &= fields != NULL && feed->users != NULL;
+    tables[len] = (struct percore_table){.name = feed->table.name,
+                                         .storage = per_cpu ? PERCORE_PER_CORE
+                                                            : PERCORE_OWNED,
+                                         .fields = fields,
+                                         .field_count = fields_len,
+                                         .max_rows = map_feed_max_rows(feed),
+                                         .row_name_size = MAP_ROW_NAME_SIZE};
+    feed->core = (percore_core_table_t){0};
+    feed->number = len++;
   }
-  if (complete && len > 0)
-    create_region(publisher, tables, len);
+  char line[MAP_SAID_SIZE] = "";
+  complete = complete && len > 0 && create_region(publisher, tables, len, line);
+  map_say_once(publisher, publisher->said, line);
   for (uint32_t t = 0; t < len; t++)
     free((void *)tables[t].fields);
   free(tables);
-  if (publisher->region != NULL && attach(publisher))
+  if (complete)
     enter_region(publisher);
   else
     close_region(publisher);
-  publisher->outdated = publisher->region == NULL && len > 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -178,34 +171,38 @@ map_publisher_open(const struct map_publisher_options *options) {
 }
 
 int map_publisher_add(struct map_publisher *publisher,
-                      const struct map_table *table, bool fresh) {
+                      const struct map_table *table, bool from_zero) {
   for (size_t i = 0; i < publisher->len; i++)
-    if (strcmp(publisher->sources[i].table.name, table->name) == 0)
+    if (strcmp(publisher->feeds[i].table.name, table->name) == 0)
       return -EEXIST;
-  if (!array_resize(&publisher->sources, publisher->len + 1,
-                    sizeof(*publisher->sources)))
+  if (!array_resize(&publisher->feeds, publisher->len + 1,
+                    sizeof(*publisher->feeds)))
     return -ENOMEM;
-  publisher->sources[publisher->len++] =
-      (struct map_source){.table = *table,
-                          .publisher = publisher,
-                          .map = {.fd = -1},
-                          .fresh = fresh};
+  publisher->feeds[publisher->len++] =
+      (struct map_feed){.table = *table,
+                        .publisher = publisher,
+                        .map = {.fd = -1},
+                        .from_zero = from_zero};
   return 0;
 }
 
 size_t map_publisher_update(struct map_publisher *publisher) {
   size_t read = 0;
-  for (size_t i = 0; i < publisher->len; i++)
-    map_source_open(&publisher->sources[i]);
-  if (publisher->outdated)
+  bool fits = true; /* the region has the tables that it should have */
+  for (size_t i = 0; i < publisher->len; i++) {
+    struct map_feed *feed = &publisher->feeds[i];
+    map_feed_open(feed);
+    fits &= map_feed_columns(feed) == feed->columns;
+  }
+  if (!fits)
     make_region(publisher);
   for (size_t i = 0; i < publisher->len; i++) {
-    struct map_source *source = &publisher->sources[i];
-    if (source->map.fd >= 0 && source->in_region && publisher->region != NULL) {
-      map_source_read(source);
+    struct map_feed *feed = &publisher->feeds[i];
+    if (feed->map.fd >= 0 && feed->columns > 0) {
+      map_feed_read(feed);
       read++;
     }
-    map_close(&source->map);
+    map_close(&feed->map);
   }
   for (size_t i = 0; i < publisher->cores_len && publisher->region != NULL; i++)
     percore_quiescent(publisher->slots[i]);
@@ -217,7 +214,7 @@ void map_publisher_close(struct map_publisher *publisher) {
     return;
   close_region(publisher);
   for (size_t i = 0; i < publisher->len; i++)
-    map_source_free(&publisher->sources[i]);
-  free(publisher->sources);
+    map_feed_free(&publisher->feeds[i]);
+  free(publisher->feeds);
   free(publisher);
 }

@@ -1,7 +1,6 @@
-/* publish: publishes BPF maps as a region, so that all readers of regions
- * (collectd, percore top, percore dump) can read them. A map becomes a table,
- * its entries become rows, and the members of its values become fields. Uses
- * percore.h like any other producer.
+/* publish: the maps of one region, which all readers of regions can read
+ * (collectd, percore top, percore dump). A map becomes a table, its entries
+ * become rows, and the members of its values become fields.
  *
  * Only one thread at a time may call these functions.
  */
@@ -39,8 +38,6 @@ struct map_table {
 struct map_publisher_options {
   const char *region;      /* [a-z][a-z0-9]* */
   const char *runtime_dir; /* as in percore_create; NULL: the default */
-  bool from_zero; /* also count the values that entries contain at the first
-                     reading */
   /* Advice that is appended to the message that a pin does not exist, or NULL.
    */
   const char *if_missing;
@@ -59,11 +56,11 @@ struct map_publisher;
 struct map_publisher *
 map_publisher_open(const struct map_publisher_options *options);
 
-/* Adds a map. If `fresh` is set, the map was created after the last update, so
- * its present values are counted. Returns 0, -EEXIST if a table already has the
- * name of this table, or -ENOMEM. */
+/* Adds a map. If `from_zero` is set, the values of its entries at the first
+ * reading count too, because the map was created after the last update. Returns
+ * 0, -EEXIST if a table already has the name of this table, or -ENOMEM. */
 int map_publisher_add(struct map_publisher *publisher,
-                      const struct map_table *table, bool fresh);
+                      const struct map_table *table, bool from_zero);
 
 /* Reads each map that is due and adds its growth since the last reading to the
  * region. Opens maps first, and tries again to open those that were missing.

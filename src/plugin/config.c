@@ -113,12 +113,6 @@ static int read_wake_latency(void *into, const struct config_option *option,
   return config_block(config, option, item);
 }
 
-static int read_region(void *into, const struct config_option *option,
-                       const oconfig_item_t *item) {
-  struct config *config = into;
-  return region_config_read(&config->regions, option, item);
-}
-
 static int read_map(void *into, const struct config_option *option,
                     const oconfig_item_t *item) {
   struct config *config = into;
@@ -235,6 +229,13 @@ static int read_period(void *into, const struct config_option *option,
     .offset = AT(member)                                                       \
   }
 
+#define BOOLEAN(name, member) CONFIG_BOOLEAN(name, struct config, member)
+#define INTEGER(name, member, from, to)                                        \
+  CONFIG_NUMBER(name, config_integer, struct config, member, "a whole number", \
+                from, to)
+#define NUMBER(name, member, what, from, to)                                   \
+  CONFIG_NUMBER(name, config_number, struct config, member, what, from, to)
+
 static const struct config_option load_options[] = {
     {.key = "Source",
      .read = read_source,
@@ -245,37 +246,28 @@ static const struct config_option load_options[] = {
      .read = read_isolated_cores,
      .allowed = "one of \"idle\", \"bpf\", \"hardware\", \"skip\""},
     CORES("AlsoIsolated", sampler.engine.also_isolated),
-    {.key = "SampleInterval",
-     .read = config_number,
-     .allowed = "a number of seconds from 0.05 to 60, without quotes",
-     .offset = AT(load.sample_interval_s),
-     .min = 0.05,
-     .max = 60},
+    NUMBER("SampleInterval", load.sample_interval_s, "a number of seconds",
+           0.05, 60),
     CONFIG_STRING("Event", struct config, sampler.engine.event, is_event,
                   "an event in sysfs, \"pmu/name/\" or "
                   "\"pmu/term=value,term/\", or a raw event, \"r1a8\" or "
                   "\"0x1a8\""),
-    {.key = "BaseFrequency",
-     .read = config_number,
-     .allowed =
-         "a frequency in Hz from 1000000 to 100000000000, without quotes",
-     .offset = AT(sampler.engine.base_frequency_hz),
-     .min = 1e6,
-     .max = 1e11},
-    CONFIG_BOOLEAN("UseBPF", struct config, load.use_bpf),
+    NUMBER("BaseFrequency", sampler.engine.base_frequency_hz,
+           "a frequency in Hz", 1000000, 100000000000),
+    BOOLEAN("UseBPF", load.use_bpf),
     {.key = "Board",
      .read = read_board,
      .allowed = "\"group\", \"all\" or \"off\""},
-    CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
-    CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
-    CONFIG_BOOLEAN("ReportBounds", struct config, sampler.engine.bounds),
-    CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
-    CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
-    CONFIG_BOOLEAN("ReportFrequency", struct config, sampler.engine.frequency),
-    CONFIG_BOOLEAN("ReportIPC", struct config, sampler.engine.ipc),
-    CONFIG_BOOLEAN("ReportSchedstat", struct config, sampler.figures.schedstat),
-    CONFIG_BOOLEAN("ReportSoftirq", struct config, load.report_softirq),
-    CONFIG_BOOLEAN("ReportCStates", struct config, sampler.figures.cstates),
+    BOOLEAN("ReportPerCore", load.report_per_core),
+    BOOLEAN("ReportHost", load.report_host),
+    BOOLEAN("ReportBounds", sampler.engine.bounds),
+    BOOLEAN("ReportHidden", load.report_hidden),
+    BOOLEAN("ReportTime", load.report_time),
+    BOOLEAN("ReportFrequency", sampler.engine.frequency),
+    BOOLEAN("ReportIPC", sampler.engine.ipc),
+    BOOLEAN("ReportSchedstat", sampler.figures.schedstat),
+    BOOLEAN("ReportSoftirq", load.report_softirq),
+    BOOLEAN("ReportCStates", sampler.figures.cstates),
     {.key = NULL},
 };
 
@@ -286,32 +278,16 @@ static const struct config_option load_average_options[] = {
          "whole seconds from 10 to 3600, at most 13 of them, without quotes",
      .min = 10,
      .max = 3600},
-    CONFIG_BOOLEAN("RunQueue", struct config, sampler.figures.run_queue),
-    CONFIG_BOOLEAN("CountBlocked", struct config,
-                   sampler.figures.count_blocked),
+    BOOLEAN("RunQueue", sampler.figures.run_queue),
+    BOOLEAN("CountBlocked", sampler.figures.count_blocked),
     {.key = NULL},
 };
 
 static const struct config_option wake_latency_options[] = {
     CORES("Cores", wake_latency.cores),
-    {.key = "Probes",
-     .read = config_integer,
-     .allowed = "a whole number from 10 to 1000, without quotes",
-     .offset = AT(wake_latency.probes),
-     .min = 10,
-     .max = WAKE_SURVEY_PROBES_MAX},
-    {.key = "MaxLoad",
-     .read = config_number,
-     .allowed = "a percentage from 1 to 100, without quotes",
-     .offset = AT(wake_latency.max_load),
-     .min = 1,
-     .max = 100},
-    {.key = "Window",
-     .read = config_number,
-     .allowed = "a number of seconds from 60 to 3600, without quotes",
-     .offset = AT(wake_latency.window_s),
-     .min = 60,
-     .max = 3600},
+    INTEGER("Probes", wake_latency.probes, 10, WAKE_SURVEY_PROBES_MAX),
+    NUMBER("MaxLoad", wake_latency.max_load, "a percentage", 1, 100),
+    NUMBER("Window", wake_latency.window_s, "a number of seconds", 60, 3600),
     {.key = NULL},
 };
 
@@ -334,26 +310,17 @@ static const struct config_option plugin_options[] = {
      .allowed = "one absolute path",
      .is_valid = is_root,
      .offset = AT(sys_root)},
-    CONFIG_BOOLEAN("HostPerf", struct config, host_perf),
-    {.key = "MaxValues",
-     .read = config_integer,
-     .allowed = "a whole number from 1 to 10000000, without quotes",
-     .offset = AT(max_values),
-     .min = 1,
-     .max = 1e7},
-    {.key = "MaxMemory",
-     .read = config_number,
-     .allowed =
-         "a number of bytes from 1048576 to 70368744177664, without quotes",
-     .offset = AT(max_memory),
-     .min = 1048576,
-     .max = 70368744177664.},
-    CONFIG_BOOLEAN("SendNotifications", struct config, send_notifications),
+    BOOLEAN("HostPerf", host_perf),
+    INTEGER("MaxValues", max_values, 1, 10000000),
+    NUMBER("MaxMemory", max_memory, "a number of bytes", 1048576,
+           70368744177664),
+    BOOLEAN("SendNotifications", send_notifications),
     BLOCK("Load", config_block, load_options),
     BLOCK("LoadAverage", config_block, load_average_options),
     BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
     {.key = "Region",
-     .read = read_region,
+     .read = region_config_read,
+     .offset = AT(regions),
      .allowed = "a block with the name of a region or \"*\", "
                 "<Region \"gtpu\"> to </Region>"},
     {.key = "Map",

@@ -13,8 +13,9 @@
  *   map_sampler   a thread that publishes BPF maps as regions
  *   region_*      reads regions: region_thread runs a round of region_watch
  *                 each interval, in which region_list finds sockets,
- *                 region_source reads cells and adds their growth to rows of
- *                 region_sum, and region_put dispatches these
+ *                 region_input reads cells and adds their growth to rows of
+ *                 region_sum, and region_put dispatches these. The picture and
+ *                 the words are in regions.h
  *
  * Errors: functions that read options, and callbacks of collectd, return 0, or
  * -1 after logging the error. All other functions return 0 or -errno; those

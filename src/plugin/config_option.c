@@ -150,8 +150,16 @@ int config_strings(void *into, const struct config_option *option,
 }
 
 int config_add_name(struct names *names, const char *name) {
-  const char **copy = config_append(&names->list, &names->len, sizeof(*copy));
-  return copy != NULL && (*copy = config_copy(name)) != NULL ? 0 : -1;
+  char *copy = config_copy(name);
+  const char **last =
+      copy != NULL ? config_append(&names->list, &names->len, sizeof(*last))
+                   : NULL;
+  if (last == NULL) {
+    free(copy);
+    return -1;
+  }
+  *last = copy;
+  return 0;
 }
 
 int config_add_valid_name(void *into, const struct config_option *option,
@@ -189,8 +197,8 @@ int config_block(void *into, const struct config_option *option,
  * Tables
  */
 
-const struct config_option *
-config_option_find(const struct config_option *options, const char *key) {
+static const struct config_option *
+find_option(const struct config_option *options, const char *key) {
   for (; options->key != NULL; options++)
     if (strcasecmp(options->key, key) == 0)
       return options;
@@ -202,8 +210,7 @@ config_option_find(const struct config_option *options, const char *key) {
 static const char *find_block(const struct config_option *options,
                               const char *key) {
   for (; options->key != NULL; options++)
-    if (options->block != NULL &&
-        config_option_find(options->block, key) != NULL)
+    if (options->block != NULL && find_option(options->block, key) != NULL)
       return options->key;
   return NULL;
 }
@@ -224,7 +231,7 @@ int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block) {
   for (int i = 0; i < block->children_num; i++) {
     const oconfig_item_t *item = &block->children[i];
-    const struct config_option *option = config_option_find(options, item->key);
+    const struct config_option *option = find_option(options, item->key);
     if (option == NULL) {
       warn_of_unknown(options, item, block->key);
       continue;

@@ -25,14 +25,9 @@ struct config_option {
              const oconfig_item_t *item, const char *text);
 };
 
-/* Finds an option in a table, which ends with an option without a key. Names
- * are not case-sensitive. Returns NULL if the table lacks the option. */
-const struct config_option *
-config_option_find(const struct config_option *options, const char *key);
-
-/* Reads a block according to a table. Unknown options are ignored with a
- * warning; if the option belongs in a nested block, the warning names this
- * block. */
+/* Reads a block according to a table, which ends with an option without a key.
+ * Names are not case-sensitive. Unknown options are ignored with a warning; if
+ * the option belongs in a nested block, the warning names this block. */
 int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block);
 
@@ -46,6 +41,12 @@ int config_number(void *into, const struct config_option *option,
 /* Reads a whole number between `min` and `max` into an int or unsigned int. */
 int config_integer(void *into, const struct config_option *option,
                    const oconfig_item_t *item);
+#define CONFIG_NUMBER(name, reader, type, member, what, from, to)              \
+  {                                                                            \
+    .key = name, .read = reader, .min = from, .max = to,                       \
+    .allowed = what " from " #from " to " #to ", without quotes",              \
+    .offset = offsetof(type, member)                                           \
+  }
 /* Reads a string that is_valid accepts. Stores a copy of it in a char * and
  * frees the string that the char * pointed to. */
 int config_string(void *into, const struct config_option *option,

@@ -16,18 +16,16 @@ libplugin_la_SOURCES = \
 	src/plugin/plugin.c \
 	src/plugin/region_config.c src/plugin/region_config.h \
 	src/plugin/region_health.c \
-	src/plugin/region_instance.h \
 	src/plugin/region_list.c \
 	src/plugin/region_log.c src/plugin/region_log.h \
-	src/plugin/region_marks.c \
 	src/plugin/region_put.c \
-	src/plugin/region_rows.c \
-	src/plugin/region_source.c src/plugin/region_source.h \
-	src/plugin/region_sum.c src/plugin/region_sum.h \
+	src/plugin/region_input.c \
+	src/plugin/region_sum.c \
 	src/plugin/region_thread.c src/plugin/region_thread.h \
 	src/plugin/region_top.c \
 	src/plugin/region_watch.c src/plugin/region_watch.h \
 	src/plugin/region_workers.c src/plugin/region_workers.h \
+	src/plugin/regions.h \
 	src/plugin/wake_sampler.c src/plugin/wake_sampler.h
 libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 

@@ -52,7 +52,6 @@ static int read_field_at(void *into, const struct config_option *option,
   return 0;
 }
 
-#define AT(member) offsetof(struct map_config, member)
 #define NAME_EXCEPT(taken)                                                     \
   "a name of lower-case letters and digits, in quotes, but not " taken
 #define NAMES_OF_FIELDS                                                        \
@@ -80,38 +79,16 @@ static const struct config_option map_options[] = {
                 "its size: 1, 2, 4 or 8, such as \"rx_packets\" 0 8",
      .min = 0,
      .max = 1 << 20},
-    {.key = "MaxRows",
-     .read = config_integer,
-     .allowed = "a whole number from 1 to 10000000, without quotes",
-     .offset = AT(table.max_rows),
-     .min = 1,
-     .max = 1e7},
-    {.key = "Shift",
-     .read = config_integer,
-     .allowed = "a whole number from 1 to 31, without quotes",
-     .offset = AT(table.shift),
-     .min = 1,
-     .max = 31},
+    CONFIG_NUMBER("MaxRows", config_integer, struct map_config, table.max_rows,
+                  "a whole number", 1, 10000000),
+    CONFIG_NUMBER("Shift", config_integer, struct map_config, table.shift,
+                  "a whole number", 1, 31),
     {.key = NULL},
 };
 
 /* ---------------------------------------------------------------------------
  * The block
  */
-
-/* Logs an error and returns -1 if the block contains an unknown option; returns
- * 0 otherwise. Unknown options are not ignored because, for example, a misspelt
- * Field would cause all fields to be read. */
-static int refuse_unknown(const oconfig_item_t *block) {
-  for (int i = 0; i < block->children_num; i++)
-    if (config_option_find(map_options, block->children[i].key) == NULL) {
-      ERROR("percore: <Map> has no option %s; options for the rows to report "
-            "(Row, Top) belong in <Region>.",
-            block->children[i].key);
-      return -1;
-    }
-  return 0;
-}
 
 /* Names the region after the directory of the pin. Returns 0, or -1 after
  * logging an error. */
@@ -129,29 +106,28 @@ static int name_region(struct map_config *map) {
   return map->region != NULL ? 0 : -1;
 }
 
-static int check_path(const struct config_option *option,
-                      const oconfig_item_t *block) {
+/* Returns the path of the block, or NULL if it is not allowed. */
+static const char *path_of(const oconfig_item_t *block) {
   const char *path = config_block_name(block);
   const char *last = path != NULL ? strrchr(path, '/') : NULL;
-  if (last == NULL || path[0] != '/' || strlen(path) >= PATH_MAX ||
-      last[1] == '\0' ||
-      strcspn(path, PATTERN_CHARACTERS) < (size_t)(last - path))
-    return config_option_refuse(option, block, NULL);
-  return 0;
+  bool allowed = last != NULL && path[0] == '/' && strlen(path) < PATH_MAX &&
+                 last[1] != '\0' &&
+                 strcspn(path, PATTERN_CHARACTERS) >= (size_t)(last - path);
+  return allowed ? path : NULL;
 }
 
 int map_config_read(struct map_configs *configs, struct region_configs *regions,
                     const struct config_option *option,
                     const oconfig_item_t *block) {
-  if (check_path(option, block) != 0 || refuse_unknown(block) != 0)
-    return -1;
+  const char *path = path_of(block);
+  if (path == NULL)
+    return config_option_refuse(option, block, NULL);
   for (size_t i = 0; i < configs->len; i++)
-    if (strcmp(configs->list[i].table.path, block->values[0].value.string) == 0)
+    if (strcmp(configs->list[i].table.path, path) == 0)
       return config_option_refuse(option, block, "this path is given twice");
   struct map_config *map =
       config_append(&configs->list, &configs->len, sizeof(*map));
-  if (map == NULL ||
-      (map->table.path = config_copy(block->values[0].value.string)) == NULL ||
+  if (map == NULL || (map->table.path = config_copy(path)) == NULL ||
       config_options_read(map, map_options, block) != 0)
     return -1;
   map->is_pattern = strpbrk(map->table.path, PATTERN_CHARACTERS) != NULL;

@@ -1,7 +1,7 @@
 /* map_sampler: a thread that reads the BPF maps of <Map> and publishes them as
  * regions, which region_thread then reads like any other region. Regions are
- * read at multiples of the plugin's interval, so the thread completes each pass
- * over the maps shortly before the next multiple. */
+ * read at multiples of the plugin's interval, so the thread completes each
+ * round over the maps shortly before the next multiple. */
 #ifndef PERCORE_PLUGIN_MAP_SAMPLER_H
 #define PERCORE_PLUGIN_MAP_SAMPLER_H
 

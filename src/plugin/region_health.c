@@ -1,6 +1,6 @@
 /* What is reported about an instance: why it is not read, and that it is gone,
  * back or stale. Everything is reported once. */
-#include "region_instance.h"
+#include "regions.h"
 
 #include "put.h"
 

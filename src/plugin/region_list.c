@@ -1,5 +1,5 @@
 #include "board/board.h"
-#include "region_instance.h"
+#include "regions.h"
 
 #include "base/clock.h"
 #include "base/descriptors.h"
@@ -14,24 +14,17 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-/* Other users may fill the directory, so a pass through it may take several
+/* Other users may fill the directory, so a scan of it may take several
  * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
 #define LOOK_PART 16
+#define STEPS_AT_ONCE 64 /* between two looks at the clock */
 #define STRANGERS_ROUNDS 32
 #define FILES_AT_ONCE 512
 #define LIST_MS 300              /* how long to wait for FILES_AT_ONCE files */
 #define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
-/* A round's part of a pass through the runtime directory. */
-struct look {
-  struct region_watch *watch;
-  long places; /* how many instances may be added; -1: not counted yet */
-  size_t files;
-  uint64_t end_ns;
-};
-
 static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const struct region_label *label) {
+                                             const struct region_title *label) {
   struct region_instance *instance = watch->instances;
   while (instance != NULL &&
          (strcmp(instance->budget->name, label->region) != 0 ||
@@ -40,24 +33,8 @@ static struct region_instance *find_instance(const struct region_watch *watch,
   return instance;
 }
 
-/* Inserts the instance in the order of names, so that every round reads the
- * instances in the same order. */
-static void insert(struct region_watch *watch,
-                   struct region_instance *instance) {
-  struct region_instance **link = &watch->instances;
-  while (*link != NULL) {
-    int order = strcmp((*link)->budget->name, instance->budget->name);
-    if (order > 0 || (order == 0 && strcmp((*link)->name, instance->name) > 0))
-      break;
-    link = &(*link)->next;
-  }
-  instance->next = *link;
-  *link = instance;
-  watch->instances_len++;
-}
-
 static void free_instance(struct region_instance *instance) {
-  region_instance_free_sources(instance);
+  region_instance_free_inputs(instance);
   region_workers_forget(&instance->workers);
   region_reader_close(instance->reader);
   instance->budget->instances--;
@@ -124,12 +101,11 @@ static void make_place(struct region_watch *watch) {
 
 /* Returns true if there is room to read the new instance. Otherwise, logs the
  * reason once. */
-static bool has_place(struct look *look, const struct region_instance *new) {
-  struct region_watch *watch = look->watch;
+static bool has_place(struct region_watch *watch,
+                      const struct region_instance *new) {
   struct rlimit limit = {0};
-  if (look->places < 0)
-    look->places = count_places(watch);
-  if (look->places > count_of_user(watch, new)) {
+  long places = count_places(watch);
+  if (places > count_of_user(watch, new)) {
     make_place(watch);
     return true;
   }
@@ -141,7 +117,7 @@ static bool has_place(struct look *look, const struct region_instance *new) {
       "read: "
       "end producers, add the user to AllowUser, or raise "
       "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu.",
-      new->label, (unsigned)new->uid, look->places, INSTANCES_MAX,
+      new->label, (unsigned)new->uid, places, INSTANCES_MAX,
       (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
           INSTANCE_DESCRIPTORS * INSTANCES_MAX);
   return false;
@@ -150,7 +126,7 @@ static bool has_place(struct look *look, const struct region_instance *new) {
 /* Opens a reader for a socket. Returns NULL if no process listens on it. Such a
  * socket takes no place, because a killed producer leaves its socket behind,
  * and a producer that changes its name at each start may leave many. */
-static struct region_reader *find_producer(const struct region_label *label,
+static struct region_reader *find_producer(const struct region_title *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
       .keep_from_children = true,
@@ -158,7 +134,7 @@ static struct region_reader *find_producer(const struct region_label *label,
       .argument = (void *)config,
   };
   struct region_reader *reader;
-  if (region_reader_open(&reader, label->region, region_label_instance(label),
+  if (region_reader_open(&reader, label->region, region_title_instance(label),
                          &options) != 0)
     return NULL;
   if (region_reader_connect(reader) == 0 ||
@@ -190,11 +166,10 @@ struct region_budget *region_budget_find(struct region_watch *watch,
 
 /* Makes an instance, which owns the reader. If out of memory or if there is no
  * place for the instance, closes the reader and returns NULL. */
-static struct region_instance *make_instance(struct look *look,
-                                             const struct region_label *label,
+static struct region_instance *make_instance(struct region_watch *watch,
+                                             const struct region_title *label,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
-  struct region_watch *watch = look->watch;
   uid_t uid = region_reader_listener(reader);
   struct region_budget *budget =
       region_budget_find(watch, config, label->region, uid);
@@ -214,49 +189,42 @@ static struct region_instance *make_instance(struct look *look,
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
   snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
            label->instance[0] != '\0' ? "@" : "", label->instance);
-  if (!has_place(look, instance)) {
+  if (!has_place(watch, instance)) {
     free_instance(instance);
     watch->directory_ns = 0; /* tries again in the next round */
     return NULL;
   }
   region_reader_use_allowance(reader, &budget->memory);
-  insert(watch, instance);
-  look->places--;
+  instance->next = watch->instances;
+  watch->instances = instance;
+  watch->instances_len++;
   watch->any_met = true;
   return instance;
 }
 
 /* ---------------------------------------------------------------------------
- * A pass through the directory
+ * A scan of the directory
  */
-
-/* True if there is time to look at another file. Asks the clock only for every
- * 64th file. */
-static bool has_time(struct look *look) {
-  return ++look->files % 64 != 0 ||
-         region_watch_now_ns(look->watch) <= look->end_ns;
-}
 
 /* Connects to a socket that belongs to no known instance. Returns the new
  * instance, or NULL if none was made. */
-static struct region_instance *meet_new(struct look *look,
-                                        const struct region_label *label) {
-  struct region_watch *watch = look->watch;
+static struct region_instance *meet_new(struct region_watch *watch,
+                                        const struct region_title *label) {
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
   if (config == NULL)
     return NULL;
   struct region_reader *reader = find_producer(label, config);
   if (reader != NULL)
-    return make_instance(look, label, config, reader);
+    return make_instance(watch, label, config, reader);
   watch->strangers = true;
   return NULL;
 }
 
-static void meet(struct look *look, const struct region_label *label) {
-  struct region_instance *instance = find_instance(look->watch, label);
+static void meet(struct region_watch *watch, const struct region_title *label) {
+  struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
-    instance = meet_new(look, label);
+    instance = meet_new(watch, label);
   if (instance != NULL)
     instance->met = instance->listed = true;
 }
@@ -279,14 +247,14 @@ static struct {
   bool is_read;        /* by a thread that was started */
   DIR *directory;      /* NULL: the next part is the first */
   int error;
-  struct region_label sockets[FILES_AT_ONCE];
+  struct region_title sockets[FILES_AT_ONCE];
   size_t len, next;
 } list;
 
 static void note_socket(const char *file) {
-  struct region_label *label = &list.sockets[list.len];
+  struct region_title *label = &list.sockets[list.len];
   struct stat status;
-  if (region_label_split(label, file, region_label_length(file)) &&
+  if (region_title_split(label, file, region_title_length(file)) &&
       strcmp(label->region, BOARD_NAME) != 0 && /* what <Load> reports anyway */
       fstatat(dirfd(list.directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISSOCK(status.st_mode))
@@ -331,7 +299,7 @@ static bool list_is_read(void) {
 bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
   if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->strangers || watch->pass_ns != 0)
+      watch->strangers || watch->scan_ns != 0)
     return false;
   if (stat(region_runtime_dir(), &status) != 0)
     return errno == ENOENT || watch->round > 0; /* the first round says why */
@@ -348,7 +316,7 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a socket may have been added since the last pass began. Sockets at
+/* True if a socket may have been added since the last scan began. Sockets at
  * which nobody listens are tried again now and then, because they may have been
  * between bind(2) and listen(2). */
 static bool may_have_changed(struct region_watch *watch) {
@@ -375,22 +343,22 @@ static bool may_have_changed(struct region_watch *watch) {
   return true;
 }
 
-static void begin_pass(struct region_watch *watch) {
+static void begin_scan(struct region_watch *watch) {
   if (!atomic_load(&list.is_busy)) {
     if (list.directory != NULL)
       closedir(list.directory);
     list.directory = NULL;
     list.is_read = false;
   }
-  watch->pass_ns = watch->now.monotonic_ns;
+  watch->scan_ns = watch->now.monotonic_ns;
   watch->strangers = false;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->met = false;
 }
 
-static void end_pass(struct region_watch *watch) {
-  watch->pass_ns = 0;
+static void end_scan(struct region_watch *watch) {
+  watch->scan_ns = 0;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->listed = instance->met;
@@ -401,43 +369,25 @@ static void end_pass(struct region_watch *watch) {
   }
 }
 
-/* Takes the next step of a pass. Returns false if there is nothing to do. */
-static bool go_on(struct look *look) {
-  struct region_watch *watch = look->watch;
-  if (watch->pass_ns == 0 || !list_is_read())
+/* Takes the next step of a scan. Returns false if there is nothing to do. */
+static bool go_on(struct region_watch *watch) {
+  if (watch->scan_ns == 0 || !list_is_read())
     return false;
   if (list.next < list.len) {
-    meet(look, &list.sockets[list.next++]);
+    meet(watch, &list.sockets[list.next++]);
     return true;
   }
   list.is_read = false;
   if (list.directory == NULL)
-    end_pass(watch);
+    end_scan(watch);
   return true;
 }
 
-/* Goes on with a pass, or begins one. */
-static void meet_all(struct region_watch *watch) {
-  struct look look = {.watch = watch, .places = -1};
-  if (watch->pass_ns == 0 && may_have_changed(watch))
-    begin_pass(watch);
-  look.end_ns =
-      region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
-  while (has_time(&look) && go_on(&look))
-    ;
-  if (watch->pass_ns != 0 && atomic_load(&list.is_busy) &&
-      watch->now.monotonic_ns - watch->pass_ns > LISTS_NS)
-    region_warn(region_about_host(watch),
-                "new regions are not found: a process holds the lock of %s, "
-                "for which /proc/%d/task/*/wchan shows a thread waits: end it.",
-                region_runtime_dir(), (int)getpid());
-}
-
-/* Logs once which configured regions do not exist, because their names may be
- * misspelt. */
+/* Logs in the first round which configured regions do not exist, because their
+ * names may be misspelt. */
 static void tell_absent(struct region_watch *watch) {
   const struct region_configs *configs = &watch->options.config->regions;
-  for (size_t i = 0; !watch->absent_told && i < configs->len; i++) {
+  for (size_t i = 0; watch->round == 1 && i < configs->len; i++) {
     const char *name = configs->list[i].name;
     bool there = name == NULL;
     for (struct region_instance *instance = watch->instances;
@@ -448,11 +398,23 @@ static void tell_absent(struct region_watch *watch) {
           "percore: region %s is not served in %s yet; percore waits for it.",
           name, region_runtime_dir());
   }
-  watch->absent_told = true;
 }
 
 void region_list_look(struct region_watch *watch) {
-  meet_all(watch);
+  uint64_t end_ns =
+      region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
+  if (watch->scan_ns == 0 && may_have_changed(watch))
+    begin_scan(watch);
+  for (size_t steps = 1; go_on(watch) && (steps % STEPS_AT_ONCE != 0 ||
+                                          region_watch_now_ns(watch) <= end_ns);
+       steps++)
+    ;
+  if (watch->scan_ns != 0 && atomic_load(&list.is_busy) &&
+      watch->now.monotonic_ns - watch->scan_ns > LISTS_NS)
+    region_warn(region_about_host(watch),
+                "new regions are not found: a process holds the lock of %s, "
+                "for which /proc/%d/task/*/wchan shows a thread waits: end it.",
+                region_runtime_dir(), (int)getpid());
   tell_absent(watch);
 }
 
@@ -468,9 +430,4 @@ void region_list_forget(struct region_watch *watch) {
     else
       remove_instance(watch, link);
   }
-}
-
-void region_list_free(struct region_watch *watch) {
-  while (watch->instances != NULL)
-    remove_instance(watch, &watch->instances);
 }

@@ -1,5 +1,5 @@
 /* Dispatches the values of a region_sum. */
-#include "region_instance.h"
+#include "regions.h"
 
 #include "put.h"
 
@@ -14,16 +14,6 @@
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
- * Value lists
- */
-
-void region_put_begin(const struct region_watch *watch, value_list_t *list,
-                      const char *plugin, const char *plugin_instance) {
-  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
-  put_subject(list, plugin, plugin_instance);
-}
-
-/* ---------------------------------------------------------------------------
  * Up-down counters, gauges and states
  */
 
@@ -33,10 +23,10 @@ static void combine_row(const struct region_sum *sum,
   bool first = row->parts == 0;
   uint32_t copies = row == sum->other ? 1 : sum->copies;
   for (uint32_t copy = 0; copy < copies; copy++)
-    for (uint32_t n = 0; n < sum->shape.present.len; n++) {
-      const struct region_column *column = &sum->shape.present.list[n];
-      size_t at = (size_t)copy * sum->shape.columns + column->column;
-      size_t base = (size_t)object->copies * sum->shape.columns;
+    for (uint32_t n = 0; n < sum->present.len; n++) {
+      const struct region_column *column = &sum->present.list[n];
+      size_t at = (size_t)copy * sum->columns + column->column;
+      size_t base = (size_t)object->copies * sum->columns;
       region_sum_combine(sum, column, &row->now[at],
                          object->last[at] - object->last[base + at], first);
     }
@@ -47,7 +37,7 @@ static void combine_row(const struct region_sum *sum,
  * into `other`. */
 static void gather(struct region_sum *sum) {
   struct region_sum_row *other = sum->other;
-  const struct region_columns *present = &sum->shape.present;
+  const struct region_columns *present = &sum->present;
   other->parts = 0;
   for (size_t i = 0; i < sum->len; i++)
     sum->rows[i]->parts = 0;
@@ -55,20 +45,20 @@ static void gather(struct region_sum *sum) {
     return;
   for (uint32_t n = 0; n < present->len; n++)
     other->now[present->list[n].column] = 0;
-  for (struct region_source *source = sum->sources; source != NULL;
-       source = source->next_of_sum) {
-    for (uint32_t n = 0; n < present->len && source->has_present; n++)
+  for (struct region_input *input = sum->inputs; input != NULL;
+       input = input->next_of_sum) {
+    for (uint32_t n = 0; n < present->len && input->has_present; n++)
       region_sum_combine(
           sum, &present->list[n], &other->now[present->list[n].column],
-          source->present[present->list[n].column], other->parts == 0);
-    other->parts += source->has_present;
-    for (size_t p = 0; p < source->objects.len; p++) {
-      struct region_object *object = source->objects.list[p];
+          input->present[present->list[n].column], other->parts == 0);
+    other->parts += input->has_present;
+    for (size_t p = 0; p < input->objects.len; p++) {
+      struct region_object *object = input->objects.list[p];
       if (object->row != NULL && !object->is_chosen)
         combine_row(sum, object->row->shown ? object->row : other, object);
     }
   }
-  if (other->parts > 0 || sum->shape.top_field >= 0)
+  if (other->parts > 0 || sum->ranks_by != NULL)
     other->parts += 2; /* reports no states, but gauges that are 0 */
 }
 
@@ -126,7 +116,7 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
 }
 
 /* True if the up-down counter, gauge or state can be reported. States, and
- * gauges without an aggregation, cannot be combined over several sources or
+ * gauges without an aggregation, cannot be combined over several inputs or
  * cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
@@ -136,13 +126,12 @@ static bool has_meaning(const struct put *put,
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_GAUGE && field->aggregation == PERCORE_NONE);
   return row->parts > 0 && (put->copy == 0 || row != sum->other) &&
-         (!none ||
-          (row->parts == 1 && (put->copy > 0 || !sum->shape.per_core)));
+         (!none || (row->parts == 1 && (put->copy > 0 || !sum->per_core)));
 }
 
 static void put_row(struct put *put, struct region_sum_row *row) {
   const struct region_sum_field *field = put->field;
-  size_t at = (size_t)put->copy * put->sum->shape.columns + field->column;
+  size_t at = (size_t)put->copy * put->sum->columns + field->column;
   bool goes_on = put->goes_on && row->put == put->sum->puts;
   uint64_t *now = &row->now[at], *sent = &row->sent[at];
   if (field->kind == PERCORE_HISTOGRAM)
@@ -182,7 +171,7 @@ static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
   snprintf(instance, sizeof(instance), "%s%s%s", core,
            sum->instance[0] != '\0' ? "@" : "", sum->instance);
   put_subject(&put->list, text, instance);
-  if (from == 0 && !sum->shape.single && sum->other->shown)
+  if (from == 0 && !sum->single && sum->other->shown)
     put_row(put, sum->other);
   for (size_t i = from; i < to; i++)
     if (sum->rows[i]->put_now)
@@ -197,7 +186,7 @@ static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
  * which the budget has room for it. */
 static void charge(struct region_sum *sum, bool *cores) {
   struct region_allowance *values = &sum->budget->values;
-  size_t of_copy = (sum->shown + !sum->shape.single) * sum->shape.values;
+  size_t of_copy = (sum->shown + !sum->single) * sum->values;
   size_t need = sum->budget->config->report_host ? of_copy : 0;
   for (uint32_t core = 0; core + 1 < sum->copies; core++) {
     bool is_free =
@@ -219,7 +208,7 @@ static void end_put(struct region_sum *sum, const bool *cores,
   for (size_t i = 0; i < sum->len; i++) {
     struct region_sum_row *row = sum->rows[i];
     row->weight = 0;
-    if (sum->shape.top_field < 0 && row->objects == 0 &&
+    if (sum->ranks_by == NULL && row->objects == 0 &&
         !region_sum_row_owes(sum, row))
       region_sum_hide(sum, row);
     if (!row->put_now)
@@ -229,8 +218,8 @@ static void end_put(struct region_sum *sum, const bool *cores,
   }
   if (sum->other->shown)
     sum->other->put = sum->puts + 1;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++)
-    sum->shape.fields[f].put = sum->puts + 1;
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    sum->fields[f].put = sum->puts + 1;
   for (uint32_t copy = 1; copy < sum->copies; copy++)
     if (cores[copy - 1])
       sum->core_put[copy - 1] = sum->puts + 1;
@@ -239,16 +228,16 @@ static void end_put(struct region_sum *sum, const bool *cores,
 /* True for the table `core` if no worker calls percore_poll. The table is then
  * not reported. */
 static bool is_unused(const struct region_sum *sum) {
-  return sum->shape.is_core && (sum->len == 0 || sum->rows[0]->now[0] == 0);
+  return sum->is_core && (sum->len == 0 || sum->rows[0]->now[0] == 0);
 }
 
-static void put_all(struct put *put, const bool *cores) {
+static void put_table(struct put *put, const bool *cores) {
   const struct region_sum *sum = put->sum;
   size_t from = 0;
   do {
     size_t to = MIN(from + ROWS_AT_ONCE, sum->len);
-    for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-      put->field = &sum->shape.fields[f];
+    for (uint32_t f = 0; f < sum->field_count; f++) {
+      put->field = &sum->fields[f];
       if (!put->field->wanted)
         continue;
       if (sum->budget->config->report_host)
@@ -263,26 +252,29 @@ static void put_all(struct put *put, const bool *cores) {
 
 void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   uint64_t now_ns = watch->now.stamp_ns;
-  bool cores[sum->shape.core_count + 1];
+  bool cores[sum->core_count + 1];
   struct put put = {.sum = sum,
+                    .list = {.time = NS_TO_CDTIME_T(now_ns)},
                     .now = NS_TO_CDTIME_T(now_ns),
                     .before = NS_TO_CDTIME_T(sum->put_ns)};
-  region_put_begin(watch, &put.list, "", "");
   region_sum_choose(sum);
   gather(sum);
   charge(sum, cores);
   if (!sum->other->shown && sum->puts > 0)
     sum->other->since_ns = sum->put_ns;
   sum->other->shown |= region_sum_row_owes(sum, sum->other) ||
-                       (sum->other->parts > 0 && !sum->shape.single);
+                       (sum->other->parts > 0 && !sum->single);
   for (size_t i = 0; i < sum->len; i++)
     sum->rows[i]->put_now =
         !is_unused(sum) &&
         (sum->rows[i]->shown || region_sum_row_owes(sum, sum->rows[i]));
-  put_all(&put, cores);
+  put_table(&put, cores);
   end_put(sum, cores, now_ns);
   sum->puts++;
   sum->put_ns = now_ns;
   sum->is_new = false;
-  region_sum_forget(sum, false);
+  for (struct region_input *input = sum->inputs; input != NULL;
+       input = input->next_of_sum)
+    input->awaits_put = false;
+  region_sum_forget(sum);
 }

@@ -1,6 +1,246 @@
-#include "region_sum.h"
+/* A region_sum and its rows. */
+#include "regions.h"
+
+#include "base/utf8.h"
 
 #include "utils/common/common.h"
+
+void *region_claim(struct region_allowance *allowance, size_t size) {
+  if (!region_allowance_take(allowance, size))
+    return NULL;
+  void *memory = calloc(1, size);
+  if (memory == NULL)
+    region_allowance_give(allowance, size);
+  return memory;
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows by name
+ */
+
+void region_name_clean(char *clean, size_t size, const char *name) {
+  if (name[0] == '\0')
+    name = "_";
+  utf8_clean(clean, size, name, strlen(name), "_", " /;=\"");
+}
+
+static size_t size_of_row(const struct region_sum *sum,
+                          const struct region_sum_row *row) {
+  return sizeof(*row) + strlen(row->name) + 1 + 4 * sizeof(void *) +
+         2 * (size_t)row->copies * sum->columns * sizeof(uint64_t);
+}
+
+static struct region_sum_row *make_row(struct region_sum *sum,
+                                       const char *name) {
+  size_t cells = (size_t)sum->copies * sum->columns;
+  size_t head = sizeof(struct region_sum_row) + strlen(name) + 1;
+  head = (head + 7) / 8 * 8;
+  struct region_sum_row *row = calloc(1, head + 2 * cells * sizeof(uint64_t));
+  if (row == NULL)
+    return NULL;
+  row->copies = sum->copies;
+  row->now = (void *)((char *)row + head);
+  row->sent = row->now + cells;
+  strcpy(row->name, name);
+  if (region_allowance_take(&sum->budget->memory, size_of_row(sum, row)))
+    return row;
+  free(row);
+  return NULL;
+}
+
+/* Returns the chain of a name in the hash table. The hash includes an address,
+ * because names come from producers, which could otherwise choose names that
+ * share a chain. */
+static struct region_sum_row **chain_of(const struct region_sum *sum,
+                                        const char *name) {
+  uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
+  for (; *name != '\0'; name++)
+    h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+  return &sum->chains[(h ^ h >> 32) & (sum->capacity - 1)];
+}
+
+static void link_all(struct region_sum *sum) {
+  memset(sum->chains, 0, sum->capacity * sizeof(*sum->chains));
+  for (size_t i = 0; i < sum->len; i++) {
+    struct region_sum_row **chain = chain_of(sum, sum->rows[i]->name);
+    sum->rows[i]->next = *chain;
+    *chain = sum->rows[i];
+  }
+}
+
+static bool make_room(struct region_sum *sum) {
+  size_t capacity = sum->capacity > 0 ? 2 * sum->capacity : 64;
+  if (sum->len < sum->capacity)
+    return true;
+  void *rows = realloc(sum->rows, capacity * sizeof(*sum->rows));
+  sum->rows = rows != NULL ? rows : sum->rows;
+  void *chains = realloc(sum->chains, capacity * sizeof(*sum->chains));
+  sum->chains = chains != NULL ? chains : sum->chains;
+  if (rows == NULL || chains == NULL)
+    return false;
+  sum->capacity = capacity;
+  link_all(sum);
+  return true;
+}
+
+struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
+                                       bool make) {
+  char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
+  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
+  if (strcmp(clean, sum->other->name) == 0)
+    return NULL;
+  struct region_sum_row *row = sum->capacity > 0 ? *chain_of(sum, clean) : NULL;
+  while (row != NULL && strcmp(row->name, clean) != 0)
+    row = row->next;
+  if (row != NULL || !make || !make_room(sum))
+    return row;
+  row = make_row(sum, clean);
+  if (row == NULL)
+    return NULL;
+  struct region_sum_row **chain = chain_of(sum, clean);
+  row->next = *chain;
+  return sum->rows[sum->len++] = *chain = row;
+}
+
+/* ---------------------------------------------------------------------------
+ * Showing
+ */
+
+size_t region_sum_row_values(const struct region_sum *sum) {
+  size_t copies = sum->budget->config->report_host;
+  for (uint32_t copy = 1; copy < sum->copies; copy++)
+    copies += sum->core_used[copy - 1];
+  return copies * sum->values;
+}
+
+static bool charge_other(struct region_sum *sum) {
+  size_t values =
+      sum->single ? 0 : sum->budget->config->report_host * sum->values;
+  if (!region_allowance_take(&sum->budget->values, values))
+    return false;
+  sum->charged = values;
+  return true;
+}
+
+bool region_sum_show(struct region_sum *sum, struct region_sum_row *row) {
+  size_t values = region_sum_row_values(sum);
+  if (row->shown)
+    return true;
+  if (!sum->single && sum->charged <= sum->values)
+    values += values - sum->charged; /* the cores of `other` */
+  if (!region_allowance_take(&sum->budget->values, values))
+    return false;
+  sum->charged += values;
+  sum->shown++;
+  return row->shown = true;
+}
+
+void region_sum_hide(struct region_sum *sum, struct region_sum_row *row) {
+  size_t values = MIN(sum->charged, region_sum_row_values(sum));
+  if (!row->shown)
+    return;
+  region_allowance_give(&sum->budget->values, values);
+  sum->charged -= values;
+  sum->shown--;
+  row->shown = false;
+}
+
+/* ---------------------------------------------------------------------------
+ * Values
+ */
+
+static bool is_reported(const struct region_sum *sum, uint32_t copy) {
+  return copy == 0 ? sum->budget->config->report_host
+                   : sum->core_put[copy - 1] != 0;
+}
+
+bool region_sum_row_owes(const struct region_sum *sum,
+                         const struct region_sum_row *row) {
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
+    for (uint32_t n = 0; is_reported(sum, copy) && n < sum->counters.len; n++) {
+      size_t at = (size_t)copy * sum->columns + sum->counters.list[n].column;
+      if ((int64_t)(row->now[at] - row->sent[at]) > 0)
+        return true;
+    }
+  return false;
+}
+
+bool region_sum_owes(const struct region_sum *sum) {
+  bool any = !sum->single && region_sum_row_owes(sum, sum->other);
+  for (size_t i = 0; !any && i < sum->len; i++)
+    any = region_sum_row_owes(sum, sum->rows[i]);
+  return any;
+}
+
+void region_sum_combine(const struct region_sum *sum,
+                        const struct region_column *column, uint64_t *now,
+                        uint64_t value, bool replace) {
+  const struct region_sum_field *field = &sum->fields[column->field];
+  if (replace || field->kind == PERCORE_STATE)
+    *now = value;
+  else
+    *now = region_combine_gauges(
+        field->kind == PERCORE_UPDOWN ? PERCORE_SUM : field->aggregation, *now,
+        value);
+}
+
+bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
+                      uint32_t copy, uint64_t *last, const uint64_t *cells) {
+  size_t at = (size_t)copy * sum->columns;
+  bool decreased = false;
+  for (uint32_t n = 0; n < sum->counters.len; n++) {
+    uint32_t c = sum->counters.list[n].column;
+    uint64_t grown = cells[c] - last[c];
+    if ((int64_t)grown < 0) {
+      decreased = true;
+      continue;
+    }
+    last[c] = cells[c];
+    row->now[at + c] += grown;
+    if (row != sum->other)
+      sum->other->now[at + c] -= grown;
+  }
+  return decreased;
+}
+
+/* ---------------------------------------------------------------------------
+ * Forgetting
+ */
+
+/* A row that is shown again continues from its former count, so hidden rows are
+ * kept. If there are more of them than REMEMBERED_TIMES times the number of
+ * shown rows, and more than REMEMBERED_LEAST, those that have been hidden
+ * longest are freed. */
+#define REMEMBERED_TIMES 10
+#define REMEMBERED_LEAST 100
+
+static int compare_puts(const void *a, const void *b) {
+  const struct region_sum_row *x = *(struct region_sum_row *const *)a;
+  const struct region_sum_row *y = *(struct region_sum_row *const *)b;
+  return x->put != y->put ? (x->put < y->put ? 1 : -1) : 0;
+}
+
+static void free_row(struct region_sum *sum, struct region_sum_row *row) {
+  region_allowance_give(&sum->budget->memory, size_of_row(sum, row));
+  free(row);
+}
+
+void region_sum_forget(struct region_sum *sum) {
+  size_t most = MAX(REMEMBERED_TIMES * sum->shown, REMEMBERED_LEAST), kept = 0;
+  if (sum->len <= most + most / 4)
+    return;
+  qsort(sum->rows, sum->len, sizeof(*sum->rows), compare_puts);
+  for (size_t i = 0; i < sum->len; i++) {
+    struct region_sum_row *row = sum->rows[i];
+    if (kept >= most && !row->shown && row->objects == 0 &&
+        !region_sum_row_owes(sum, row))
+      free_row(sum, row);
+    else
+      sum->rows[kept++] = row;
+  }
+  sum->len = kept;
+  link_all(sum);
+}
 
 /* ---------------------------------------------------------------------------
  * A table
@@ -49,7 +289,7 @@ static void describe_field(struct region_sum *sum,
   const struct percore_field *described = &table->fields[f];
   const struct region_field *record =
       &directory->fields[directory->tables[t].first_field + f];
-  struct region_sum_field *field = &sum->shape.fields[f];
+  struct region_sum_field *field = &sum->fields[f];
   *field = (struct region_sum_field){
       .kind = record->kind,
       .aggregation = record->aggregation,
@@ -63,45 +303,38 @@ static void describe_field(struct region_sum *sum,
   name_field(field->label, sum, table, described);
 }
 
-void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
-  if (rows > REGION_PER_CORE_ROWS &&
-      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
-    sum->copies = 1;
-}
-
-/* Returns the index of the field by which Top ranks rows, or -1 if Top is not
- * configured or the table has no counter or gauge with that name. */
-static int find_top_field(const struct region_sum *sum) {
-  if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
-    return -1;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++)
-    if (strcmp(sum->shape.fields[f].name, sum->config->top_field) == 0 &&
-        sum->shape.fields[f].kind != PERCORE_HISTOGRAM &&
-        sum->shape.fields[f].kind != PERCORE_STATE)
-      return (int)f;
+/* Returns the field by which Top ranks rows, or NULL if Top is not configured
+ * or the table has no counter or gauge with that name. */
+static const struct region_sum_field *
+find_top_field(const struct region_sum *sum) {
+  if (sum->config == NULL || sum->config->top == 0 || sum->single)
+    return NULL;
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    if (strcmp(sum->fields[f].name, sum->config->top_field) == 0 &&
+        sum->fields[f].kind != PERCORE_HISTOGRAM &&
+        sum->fields[f].kind != PERCORE_STATE)
+      return &sum->fields[f];
   region_warn(region_about_sum(sum),
               "Top %u \"%s\" is ignored: table %s of region %s has no such "
               "field, or rows cannot be ranked by it; name a counter or gauge.",
               sum->config->top, sum->config->top_field, sum->table,
               sum->budget->name);
-  return -1;
+  return NULL;
 }
 
 /* Chooses the columns to read: those of reported fields, of the field that Top
  * ranks by and, in the table `core`, of all fields, because one of them shows
  * whether the table is used. */
 static void choose_columns(struct region_sum *sum) {
-  struct region_shape *shape = &sum->shape;
-  for (uint32_t f = 0; f < shape->field_count; f++) {
-    const struct region_sum_field *field = &shape->fields[f];
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
     bool counts =
         field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
-    struct region_columns *columns =
-        counts ? &shape->counters : &shape->present;
-    shape->values += !field->wanted                     ? 0
-                     : field->kind == PERCORE_HISTOGRAM ? 4
-                                                        : 1;
-    if (!field->wanted && (int)f != shape->top_field && !shape->is_core)
+    struct region_columns *columns = counts ? &sum->counters : &sum->present;
+    sum->values += !field->wanted                     ? 0
+                   : field->kind == PERCORE_HISTOGRAM ? 4
+                                                      : 1;
+    if (!field->wanted && field != sum->ranks_by && !sum->is_core)
       continue;
     for (uint32_t c = 0; c < field->cells; c++)
       columns->list[columns->len++] =
@@ -112,10 +345,10 @@ static void choose_columns(struct region_sum *sum) {
 static void warn_of_unknown_fields(const struct region_sum *sum) {
   for (size_t i = 0; sum->config != NULL && i < sum->config->fields.len; i++) {
     uint32_t f = 0;
-    while (f < sum->shape.field_count &&
-           strcmp(sum->shape.fields[f].name, sum->config->fields.list[i]) != 0)
+    while (f < sum->field_count &&
+           strcmp(sum->fields[f].name, sum->config->fields.list[i]) != 0)
       f++;
-    if (f == sum->shape.field_count)
+    if (f == sum->field_count)
       region_warn(region_about_sum(sum),
                   "Field \"%s\" is ignored: table %s of region %s has no such "
                   "field.",
@@ -127,38 +360,35 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
  * the arrays with an element per core, because a producer can claim to have
  * thousands of cores. */
 static size_t size_of_sum(const struct region_sum *sum) {
-  const struct region_shape *shape = &sum->shape;
-  return sizeof(*sum) + shape->field_count * sizeof(*shape->fields) +
-         shape->columns * 2 * sizeof(struct region_column) +
-         shape->core_count * (1 + sizeof(*sum->core_put));
+  return sizeof(*sum) + sum->field_count * sizeof(*sum->fields) +
+         sum->columns * 2 * sizeof(struct region_column) +
+         sum->core_count * (1 + sizeof(*sum->core_put));
 }
 
-static void set_shape(struct region_sum *sum,
-                      const struct region_directory *directory, uint32_t t) {
+static void set_structure(struct region_sum *sum,
+                          const struct region_directory *directory,
+                          uint32_t t) {
   const struct region_table *table = &directory->tables[t];
-  struct region_shape *shape = &sum->shape;
-  shape->field_count = table->field_count;
-  shape->columns = table->columns;
-  shape->core_count = directory->header.core_count;
-  shape->single = (table->flags & REGION_TABLE_SINGLE) != 0;
-  shape->per_core = table->storage == PERCORE_PER_CORE;
-  shape->is_core = t == 0;
-  shape->chooses_rows =
-      !shape->single && sum->config != NULL && sum->config->rows_len > 0;
-  bool cores = shape->per_core &&
+  sum->field_count = table->field_count;
+  sum->columns = table->columns;
+  sum->core_count = directory->header.core_count;
+  sum->single = (table->flags & REGION_TABLE_SINGLE) != 0;
+  sum->per_core = table->storage == PERCORE_PER_CORE;
+  sum->is_core = t == 0;
+  sum->chooses_rows =
+      !sum->single && sum->config != NULL && sum->config->rows_len > 0;
+  bool cores = sum->per_core &&
                sum->budget->config->report_per_core != REGION_PER_CORE_NONE;
-  sum->copies = shape->copies_made = cores ? 1 + shape->core_count : 1;
+  sum->copies = cores ? 1 + sum->core_count : 1;
 }
 
 static bool make_arrays(struct region_sum *sum) {
-  struct region_shape *shape = &sum->shape;
-  uint32_t columns = shape->columns;
-  shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
-  shape->counters.list = calloc(columns, sizeof(*shape->counters.list));
-  shape->present.list = calloc(columns, sizeof(*shape->present.list));
-  sum->core_used = calloc(shape->core_count, 1);
-  sum->core_put = calloc(shape->core_count, sizeof(*sum->core_put));
-  return shape->fields && shape->counters.list && shape->present.list &&
+  sum->fields = calloc(sum->field_count, sizeof(*sum->fields));
+  sum->counters.list = calloc(sum->columns, sizeof(*sum->counters.list));
+  sum->present.list = calloc(sum->columns, sizeof(*sum->present.list));
+  sum->core_used = calloc(sum->core_count, 1);
+  sum->core_put = calloc(sum->core_count, sizeof(*sum->core_put));
+  return sum->fields && sum->counters.list && sum->present.list &&
          sum->core_used && sum->core_put;
 }
 
@@ -171,15 +401,15 @@ static bool describe(struct region_sum *sum,
   sstrncpy(sum->instance, instance, sizeof(sum->instance));
   if (!make_arrays(sum))
     return false;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+  for (uint32_t f = 0; f < sum->field_count; f++)
     describe_field(sum, directory, t, f);
-  sum->shape.top_field = find_top_field(sum);
+  sum->ranks_by = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
-  sum->other = region_sum_make_row(sum, "other");
+  sum->other = make_row(sum, "other");
   if (sum->other == NULL)
     return false;
-  sum->other->shown = sum->shape.top_field >= 0;
+  sum->other->shown = sum->ranks_by != NULL;
   return true;
 }
 
@@ -194,12 +424,12 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
       region_config_table(budget->config, directory->described[t].name);
   sum->budget = budget;
   sum->tsc_hz = tsc_hz;
-  set_shape(sum, directory, t);
+  set_structure(sum, directory, t);
   if (!region_allowance_take(&budget->memory, size_of_sum(sum))) {
     free(sum);
     return NULL;
   }
-  if (describe(sum, directory, t, instance) && region_sum_charge_other(sum))
+  if (describe(sum, directory, t, instance) && charge_other(sum))
     return sum;
   region_sum_free(sum);
   return NULL;
@@ -208,17 +438,15 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
 void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
-  struct region_shape *shape = &sum->shape;
   region_allowance_give(&sum->budget->values, sum->charged);
-  region_sum_forget(sum, true);
+  for (size_t i = 0; i < sum->len; i++)
+    free_row(sum, sum->rows[i]);
   if (sum->other != NULL)
-    region_allowance_give(&sum->budget->memory,
-                          region_sum_row_size(sum, sum->other));
+    free_row(sum, sum->other);
   region_allowance_give(&sum->budget->memory, size_of_sum(sum));
-  free(sum->other);
-  free(shape->fields);
-  free(shape->counters.list);
-  free(shape->present.list);
+  free(sum->fields);
+  free(sum->counters.list);
+  free(sum->present.list);
   free(sum->core_used);
   free(sum->core_put);
   free(sum->rows);
@@ -231,13 +459,13 @@ bool region_sum_fits(const struct region_sum *sum,
   const struct region_table *table = &directory->tables[t];
   bool single = (table->flags & REGION_TABLE_SINGLE) != 0;
   bool per_core = table->storage == PERCORE_PER_CORE;
-  if (table->field_count != sum->shape.field_count ||
-      table->columns != sum->shape.columns || single != sum->shape.single ||
-      per_core != sum->shape.per_core ||
-      directory->header.core_count != sum->shape.core_count)
+  if (table->field_count != sum->field_count ||
+      table->columns != sum->columns || single != sum->single ||
+      per_core != sum->per_core ||
+      directory->header.core_count != sum->core_count)
     return false;
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
     const struct region_field *record =
         &directory->fields[table->first_field + f];
     const struct percore_field *described = &directory->described[t].fields[f];
@@ -249,4 +477,57 @@ bool region_sum_fits(const struct region_sum *sum,
       return false;
   }
   return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * Another schema
+ */
+
+static const struct region_sum_field *
+same_field(const struct region_sum *sum, const struct region_sum_field *other) {
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
+    if (strcmp(field->name, other->name) == 0 && field->kind == other->kind &&
+        field->cells == other->cells && field->sub_bits == other->sub_bits)
+      return field;
+  }
+  return NULL;
+}
+
+static void inherit_row(const struct region_sum *sum,
+                        struct region_sum_row *row,
+                        const struct region_sum *from,
+                        const struct region_sum_row *old) {
+  row->put = old->put;
+  row->since_ns = old->since_ns;
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
+    const struct region_sum_field *same = same_field(from, field);
+    sum->fields[f].put = same != NULL ? same->put : 0;
+    for (uint32_t copy = 0;
+         same != NULL && copy < MIN(row->copies, old->copies); copy++) {
+      size_t at = (size_t)copy * sum->columns + field->column;
+      size_t was_at = (size_t)copy * from->columns + same->column;
+      size_t size = field->cells * sizeof(*row->now);
+      memcpy(&row->now[at], &old->now[was_at], size);
+      memcpy(&row->sent[at], &old->sent[was_at], size);
+    }
+  }
+}
+
+void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
+  if (from->per_core && from->copies == 1)
+    sum->copies = 1;
+  sum->puts = from->puts;
+  memcpy(sum->core_put, from->core_put,
+         MIN(sum->core_count, from->core_count) * sizeof(*sum->core_put));
+  sum->put_ns = from->put_ns;
+  sum->other->shown |= from->other->shown;
+  inherit_row(sum, sum->other, from, from->other);
+  for (size_t i = 0; i < from->len; i++) {
+    struct region_sum_row *row =
+        region_sum_find(sum, from->rows[i]->name, true);
+    if (row != NULL)
+      inherit_row(sum, row, from, from->rows[i]);
+  }
 }

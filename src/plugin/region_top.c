@@ -1,14 +1,13 @@
-/* Which rows the option Top shows. Sources propose candidates; the choice is
- * made by name, over all sources.
+/* Which rows the option Top shows. Inputs propose candidates; the choice is
+ * made by name, over all inputs.
  *
  * A time-series store keeps every name that it has ever received, so the shown
  * names must not change in each interval if many rows have similar counts. A
  * shown row stays shown until it is removed, or until a candidate clearly
  * exceeds it for the second time within three scans. A free place goes to any
  * candidate. */
-#include "region_source.h"
 
-#include "region_instance.h"
+#include "regions.h"
 
 #include "utils/common/common.h"
 
@@ -36,13 +35,13 @@ static int compare_rights(const void *a, const void *b) {
 }
 
 /* ---------------------------------------------------------------------------
- * Candidates of a source
+ * Candidates of an input
  */
 
-void region_candidates_drop(struct region_source *source, size_t from) {
-  for (size_t i = from; i < source->candidates.len; i++)
-    region_object_free(source, source->candidates.list[i]);
-  source->candidates.len = MIN(from, source->candidates.len);
+void region_candidates_drop(struct region_input *input, size_t from) {
+  for (size_t i = from; i < input->candidates.len; i++)
+    region_object_free(input, input->candidates.list[i]);
+  input->candidates.len = MIN(from, input->candidates.len);
 }
 
 static int by_weight(const void *a, const void *b) {
@@ -53,15 +52,15 @@ static int by_weight(const void *a, const void *b) {
              : (x->number > y->number) - (x->number < y->number);
 }
 
-void region_candidates_cut(struct region_source *source) {
-  struct region_objects *candidates = &source->candidates;
-  size_t most = source->sum->config->top;
+void region_candidates_cut(struct region_input *input) {
+  struct region_objects *candidates = &input->candidates;
+  size_t most = input->sum->config->top;
   if (candidates->len > 0)
     qsort(candidates->list, candidates->len, sizeof(*candidates->list),
           by_weight);
   if (candidates->len >= most)
-    source->least = candidates->list[most - 1]->weight;
-  region_candidates_drop(source, most);
+    input->least = candidates->list[most - 1]->weight;
+  region_candidates_drop(input, most);
 }
 
 /* ---------------------------------------------------------------------------
@@ -69,76 +68,76 @@ void region_candidates_cut(struct region_source *source) {
  */
 
 /* Finds the row of a candidate, and adds the candidate's weight to it. */
-static void propose(struct region_source *source,
+static void propose(struct region_input *input,
                     struct region_object *candidate) {
   char name[REGION_ROW_NAME_SIZE];
-  uint32_t before = source->marks.candidate_in[candidate->number];
-  if (!region_reader_row_name(source->instance->reader, source->number,
+  uint32_t before = input->marks.candidate_in[candidate->number];
+  if (!region_reader_row_name(input->instance->reader, input->number,
                               candidate->number, candidate->generation, name))
     return;
-  candidate->row = region_sum_find(source->sum, name, true);
+  candidate->row = region_sum_find(input->sum, name, true);
   if (candidate->row == NULL)
     return;
-  candidate->row->objects++;
   candidate->row->contends = true;
-  candidate->row->again |= before != 0 && before + 2 >= source->scans;
+  candidate->row->again |= before != 0 && before + 2 >= input->scans;
   candidate->row->weight =
       region_weights_add(candidate->row->weight, candidate->weight);
 }
 
-static void choose(struct region_sum *sum, struct region_sum_row **list,
-                   size_t len) {
-  qsort(list, len, sizeof(*list), compare_rights);
+/* Moves the rows that compete to the front, and shows the first of them. */
+static void choose(struct region_sum *sum) {
+  struct region_sum_row **rows = sum->rows;
+  size_t len = 0;
+  for (size_t i = 0; i < sum->len; i++)
+    if (rows[i]->shown || rows[i]->contends) {
+      struct region_sum_row *row = rows[i];
+      rows[i] = rows[len];
+      rows[len++] = row;
+    }
+  if (len > 0)
+    qsort(rows, len, sizeof(*rows), compare_rights);
   for (size_t i = sum->config->top; i < len; i++)
-    region_sum_hide(sum, list[i]);
+    region_sum_hide(sum, rows[i]);
   for (size_t i = 0; i < MIN(len, sum->config->top); i++)
-    if (!list[i]->shown && region_sum_show(sum, list[i])) {
-      list[i]->since_ns = sum->sources->instance->watch->now.stamp_ns;
+    if (!rows[i]->shown && region_sum_show(sum, rows[i])) {
+      rows[i]->since_ns = sum->inputs->instance->watch->now.stamp_ns;
       sum->names_shown++;
     }
 }
 
 /* Tracks the candidates whose rows are shown now. Remembers the others, because
  * they compete if they are candidates again soon. */
-static void conclude(struct region_source *source) {
-  for (size_t i = 0; i < source->candidates.len; i++) {
-    struct region_object *candidate = source->candidates.list[i];
+static void conclude(struct region_input *input) {
+  for (size_t i = 0; i < input->candidates.len; i++) {
+    struct region_object *candidate = input->candidates.list[i];
     struct region_sum_row *row = candidate->row;
+    candidate->row = NULL;
     if (row != NULL && row->shown) {
-      row->objects--;
-      candidate->row = NULL;
       candidate->is_chosen = true;
-      (void)region_object_show(source, candidate, row);
+      (void)region_object_show(input, candidate, row);
       continue;
     }
-    source->marks.candidate_in[candidate->number] = source->scans;
-    region_object_free(source, candidate);
+    input->marks.candidate_in[candidate->number] = input->scans;
+    region_object_free(input, candidate);
   }
-  source->candidates.len = 0;
+  input->candidates.len = 0;
 }
 
 void region_sum_choose(struct region_sum *sum) {
-  struct region_source *source;
-  size_t len = 0;
-  if (sum->shape.top_field < 0)
+  struct region_input *input;
+  if (sum->ranks_by == NULL)
     return;
   for (size_t i = 0; i < sum->len; i++)
     if (sum->rows[i]->objects == 0)
       region_sum_hide(sum, sum->rows[i]);
-  for (source = sum->sources; source != NULL; source = source->next_of_sum) {
-    region_candidates_cut(source);
-    for (size_t i = 0; i < source->candidates.len; i++)
-      propose(source, source->candidates.list[i]);
+  for (input = sum->inputs; input != NULL; input = input->next_of_sum) {
+    region_candidates_cut(input);
+    for (size_t i = 0; i < input->candidates.len; i++)
+      propose(input, input->candidates.list[i]);
   }
-  struct region_sum_row **list = malloc((sum->len + 1) * sizeof(*list));
-  for (size_t i = 0; i < sum->len && list != NULL; i++)
-    if (sum->rows[i]->shown || sum->rows[i]->contends)
-      list[len++] = sum->rows[i];
-  if (list != NULL)
-    choose(sum, list, len);
-  free(list);
-  for (source = sum->sources; source != NULL; source = source->next_of_sum)
-    conclude(source);
+  choose(sum);
+  for (input = sum->inputs; input != NULL; input = input->next_of_sum)
+    conclude(input);
   for (size_t i = 0; i < sum->len; i++)
     sum->rows[i]->contends = sum->rows[i]->again = false;
 }

@@ -1,7 +1,7 @@
 #include "region_watch.h"
 
 #include "put.h"
-#include "region_instance.h"
+#include "regions.h"
 
 #include "base/clock.h"
 
@@ -35,40 +35,6 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-/* Frees the budgets of regions that have neither instances nor sums. */
-static void drop_budgets(struct region_watch *watch) {
-  for (struct region_budget **link = &watch->budgets; *link != NULL;) {
-    struct region_budget *budget = *link;
-    if (budget->instances > 0 || budget->memory.used > 0 ||
-        budget->sums != NULL) {
-      link = &budget->next;
-      continue;
-    }
-    *link = budget->next;
-    free(budget);
-  }
-}
-
-void region_watch_free(struct region_watch *watch) {
-  if (watch == NULL)
-    return;
-  region_list_free(watch);
-  for (struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    while (budget->sums != NULL) {
-      struct region_sum *sum = budget->sums;
-      budget->sums = sum->next;
-      region_sum_free(sum);
-    }
-  drop_budgets(watch);
-  region_tile_free(&watch->tile);
-  if (watch->machine != NULL) {
-    topology_free(&watch->topology);
-    machine_linux_close(watch->machine);
-  }
-  free(watch);
-}
-
 static void for_each(struct region_watch *watch,
                      void (*act)(struct region_instance *)) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
@@ -77,11 +43,11 @@ static void for_each(struct region_watch *watch,
 }
 
 /* ---------------------------------------------------------------------------
- * Which sum a source is added to
+ * Which sum an input is added to
  */
 
 static bool is_reported(const struct region_sum *sum) {
-  return sum->shape.values > 0 &&
+  return sum->values > 0 &&
          (sum->budget->config->report_host || sum->copies > 1);
 }
 
@@ -106,19 +72,29 @@ static struct region_sum **find_sum(const struct region_instance *instance,
  * its last counts must still be read or dispatched. */
 static bool must_wait(const struct region_sum *sum) {
   bool ending = false;
-  for (const struct region_source *source = sum->sources; source != NULL;
-       source = source->next_of_sum)
-    ending |= source->ending;
+  for (const struct region_input *input = sum->inputs; input != NULL;
+       input = input->next_of_sum)
+    ending |= input->ending;
   return ending || sum->open > 0 || sum->is_new || region_sum_owes(sum);
 }
 
-static void leave_out(struct region_source *source, const char *name,
-                      const char *why) {
-  source->from_zero &= !source->left_out_once;
-  source->left_out_once = true;
-  region_warn(region_about(source->instance, name),
-              "region %s: table %s is left out%s", source->instance->label,
-              name, why);
+/* True if another live instance is added to the sum. */
+static bool is_shared(const struct region_sum *sum,
+                      const struct region_instance *but) {
+  const struct region_input *input = sum->inputs;
+  while (input != NULL &&
+         (input->instance == but || !region_instance_is_alive(input->instance)))
+    input = input->next_of_sum;
+  return input != NULL;
+}
+
+static void refuse_table(struct region_input *input, const char *name,
+                         const char *why) {
+  input->from_zero &= !input->left_out_once;
+  input->left_out_once = true;
+  region_warn(region_about(input->instance, name),
+              "region %s: table %s is left out%s", input->instance->label, name,
+              why);
 }
 
 /* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
@@ -139,8 +115,8 @@ static struct region_sum *make_sum(const struct region_instance *instance,
     return NULL;
   if (before != NULL) {
     region_sum_inherit(sum, before);
-    while (before->sources != NULL)
-      region_source_leave(before->sources);
+    while (before->inputs != NULL)
+      region_input_leave(before->inputs);
     *replaced = before->next;
     region_sum_free(before);
   }
@@ -185,55 +161,59 @@ static void set_apart(const struct region_instance *instance,
                 (unsigned)instance->uid, (unsigned)instance->uid, suffix);
 }
 
-/* Adds source t to its sum, which is created if necessary. A sum with other
- * fields is replaced, unless another live instance uses it: then the source is
+/* Adds input t to its sum, which is created if necessary. A sum with other
+ * fields is replaced, unless another live instance uses it: then the input is
  * left out while that instance lives. */
 static void join(struct region_instance *instance, uint32_t t) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
-  struct region_source *source = &instance->sources[t];
+  struct region_input *input = &instance->inputs[t];
   const char *table_name = directory->described[t].name;
   char uid[32]; /* no instance has this name */
   snprintf(uid, sizeof(uid), "uid@%u", (unsigned)instance->uid);
   const char *suffix = instance->name[0] != '\0' ? instance->name : uid;
   const char *name = instance->name;
   if (!instance->budget->config->report_per_instance) {
-    if (instance->budget->sums == NULL && instance->watch->pass_ns != 0)
+    if (instance->budget->sums == NULL && instance->watch->scan_ns != 0)
       return; /* other users' sockets may follow */
     if (instance->budget->sums == NULL)
       set_apart(instance, suffix);
     name = instance->budget->is_apart ? suffix : "";
   }
   struct region_sum **found = find_sum(instance, name, table_name);
-  bool shared = found != NULL && region_sum_is_shared(*found, instance);
+  bool shared = found != NULL && is_shared(*found, instance);
   bool fits = found != NULL && (*found)->budget == instance->budget &&
               region_sum_fits(*found, directory, t);
   if (!fits && shared) {
-    leave_out(source, table_name,
-              ", because its fields differ from those of other instances; set "
-              "ReportPerInstance true to report it.");
+    refuse_table(
+        input, table_name,
+        ", because its fields differ from those of other instances; set "
+        "ReportPerInstance true to report it.");
     return;
   }
   if (!fits && found != NULL && must_wait(*found))
     return;
   struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
-  if (sum != NULL)
-    region_source_join(source, sum);
-  else
-    leave_out(source, table_name,
-              ": MaxMemory or MaxValues leave too little for it; raise them.");
+  if (sum != NULL) {
+    input->sum = sum;
+    input->next_of_sum = sum->inputs;
+    sum->inputs = input;
+  } else
+    refuse_table(
+        input, table_name,
+        ": MaxMemory or MaxValues leave too little for it; raise them.");
 }
 
 /* ---------------------------------------------------------------------------
  * One producer
  */
 
-void region_instance_free_sources(struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->source_count; t++)
-    region_source_leave(&instance->sources[t]);
-  free(instance->sources);
-  instance->sources = NULL;
-  instance->source_count = 0;
+void region_instance_free_inputs(struct region_instance *instance) {
+  for (uint32_t t = 0; t < instance->input_count; t++)
+    region_input_leave(&instance->inputs[t]);
+  free(instance->inputs);
+  instance->inputs = NULL;
+  instance->input_count = 0;
 }
 
 /* True if none of the producer's counts have been reported: it started after
@@ -267,13 +247,13 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   *last = now;
 }
 
-/* Reads, once in a round, what refers to the whole region. */
-static void count(struct region_instance *instance) {
+/* Reads, once in a round, the workers and what the producer refused. */
+static void read_workers(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   uint64_t adds = 0;
   if (instance->counted_in == watch->round)
     return;
-  for (uint32_t t = 0; t < instance->source_count; t++)
+  for (uint32_t t = 0; t < instance->input_count; t++)
     adds += region_reader_adds_refused(instance->reader, t);
   if (instance->counted_in == 0 && !instance->from_zero) {
     instance->attaches_refused = region_reader_attach_refused(instance->reader);
@@ -297,22 +277,21 @@ static void count(struct region_instance *instance) {
 
 /* Begins to read the next table. */
 static void begin_next(struct region_instance *instance, uint64_t *cells_left) {
-  struct region_source *source = &instance->sources[instance->begun];
-  if (source->sum == NULL)
+  struct region_input *input = &instance->inputs[instance->begun];
+  if (input->sum == NULL)
     join(instance, instance->begun); /* or tries again in the next round */
-  if (source->sum != NULL && is_reported(source->sum))
-    region_source_begin(source);
-  else if (source->sum != NULL || source->left_out_once)
-    source->ending = false;
+  if (input->sum != NULL && is_reported(input->sum))
+    region_input_begin(input);
+  else if (input->sum != NULL || input->left_out_once)
+    input->ending = false;
   instance->begun++;
-  *cells_left -= MIN(*cells_left, CELLS_PER_BEGIN + source->objects.len);
+  *cells_left -= MIN(*cells_left, CELLS_PER_BEGIN + input->objects.len);
 }
 
-/* Reads the workers, and begins a turn, in which all tables are read. A turn
- * may take several rounds. */
-static void begin_turn(struct region_instance *instance) {
-  count(instance);
-  if (instance->begun == instance->source_count)
+/* Reads the workers, and begins a scan of all tables if none is underway. */
+static void begin_scan(struct region_instance *instance) {
+  read_workers(instance);
+  if (instance->begun == instance->input_count)
     instance->begun = 0;
 }
 
@@ -338,15 +317,15 @@ static void came(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   instance->uid = region_reader_uid(instance->reader);
   instance->restarted = region_reader_producer(instance->reader) > 1;
-  instance->counted_in = instance->turn = 0;
+  instance->counted_in = instance->read_in = 0;
   instance->attaches_refused = instance->adds_refused = 0;
   region_workers_forget(&instance->workers);
-  region_instance_free_sources(instance);
+  region_instance_free_inputs(instance);
   struct region_budget *budget = region_budget_find(
       watch, instance->budget->config, instance->budget->name, instance->uid);
-  instance->sources = calloc(tables, sizeof(*instance->sources));
-  if (instance->sources == NULL || budget == NULL) {
-    region_instance_free_sources(instance); /* tries again in the next round */
+  instance->inputs = calloc(tables, sizeof(*instance->inputs));
+  if (instance->inputs == NULL || budget == NULL) {
+    region_instance_free_inputs(instance); /* tries again in the next round */
     return;
   }
   instance->from_zero = is_new_producer(instance);
@@ -354,45 +333,44 @@ static void came(struct region_instance *instance) {
   instance->budget = budget;
   budget->instances++;
   region_reader_use_allowance(instance->reader, &budget->memory);
-  instance->source_count = instance->begun = tables;
-  instance->bytes_read = 0;
+  instance->input_count = instance->begun = tables;
   for (uint32_t t = 0; t < tables; t++)
-    instance->sources[t] =
-        (struct region_source){.instance = instance,
-                               .number = t,
-                               .from_zero = instance->from_zero,
-                               .start_ns = start_of(instance)};
+    instance->inputs[t] =
+        (struct region_input){.instance = instance,
+                              .number = t,
+                              .from_zero = instance->from_zero,
+                              .start_ns = start_of(instance)};
   warn_of_unknown_tables(instance);
-  begin_turn(instance);
+  begin_scan(instance);
 }
 
-static void stop_sources(struct region_instance *instance, bool ending) {
-  for (uint32_t t = 0; t < instance->source_count; t++) {
-    instance->sources[t].ending = ending;
-    region_source_stop(&instance->sources[t]);
+static void stop_inputs(struct region_instance *instance, bool ending) {
+  for (uint32_t t = 0; t < instance->input_count; t++) {
+    instance->inputs[t].ending = ending;
+    region_input_stop(&instance->inputs[t]);
   }
-  instance->begun = instance->source_count;
+  instance->begun = instance->input_count;
 }
 
 static void went(struct region_instance *instance) {
   instance->ending_since_ns = instance->watch->now.monotonic_ns;
-  stop_sources(instance, true);
-  begin_turn(instance);
+  stop_inputs(instance, true);
+  begin_scan(instance);
 }
 
 /* True if the last counts of an ended producer must still be read. */
 static bool is_ending(const struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->source_count; t++)
-    if (instance->sources[t].ending)
+  for (uint32_t t = 0; t < instance->input_count; t++)
+    if (instance->inputs[t].ending)
       return true;
   return false;
 }
 
 /* True if the last counts were also put. */
 static bool is_put(const struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->source_count; t++) {
-    const struct region_source *source = &instance->sources[t];
-    if (source->sum != NULL && source->puts_seen == source->sum->puts + 1)
+  for (uint32_t t = 0; t < instance->input_count; t++) {
+    const struct region_input *input = &instance->inputs[t];
+    if (input->sum != NULL && input->awaits_put)
       return false;
   }
   return true;
@@ -402,7 +380,7 @@ static bool is_put(const struct region_instance *instance) {
  * more before a successor is connected. */
 static void refresh(struct region_instance *instance) {
   if (!region_instance_is_alive(instance) && is_put(instance))
-    region_instance_free_sources(instance);
+    region_instance_free_inputs(instance);
   switch (region_reader_refresh(instance->reader)) {
   case REGION_WENT:
     went(instance);
@@ -411,14 +389,14 @@ static void refresh(struct region_instance *instance) {
     came(instance);
     break;
   case REGION_AS_BEFORE:
-    if (region_instance_is_alive(instance) && instance->sources == NULL)
+    if (region_instance_is_alive(instance) && instance->inputs == NULL)
       came(instance);
     else if (region_instance_is_alive(instance))
-      begin_turn(instance);
+      begin_scan(instance);
   }
 }
 
-/* Ends the last turn of an ended producer after all counts have been read, or
+/* Ends the last scan of an ended producer after all counts have been read, or
  * after ENDING_NS. */
 static void end_producer(struct region_instance *instance) {
   uint64_t since_ns = instance->ending_since_ns;
@@ -434,13 +412,13 @@ static void end_producer(struct region_instance *instance) {
                 instance->label, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
   instance->looked_in = 0; /* a successor may be waiting */
-  stop_sources(instance, false);
+  stop_inputs(instance, false);
 }
 
 static void look_after(struct region_instance *instance) {
   instance->looked_in = instance->watch->round;
   if (instance->ending_since_ns != 0)
-    begin_turn(instance);
+    begin_scan(instance);
   else
     refresh(instance);
 }
@@ -451,7 +429,7 @@ static void look_after_known(struct region_instance *instance) {
 }
 
 /* Looks after the names without a producer, until `end_ns`: those that had to
- * wait in the previous round first. At least one has its turn. */
+ * wait in the previous round first. At least one is looked after. */
 static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
   bool has_time = true;
   for (int waited = 1; waited >= 0; waited--)
@@ -467,25 +445,43 @@ static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
  * A round
  */
 
+/* Returns the size of all rows in use of the tables that are read, at most. */
+static size_t size_of_rows(const struct region_instance *instance) {
+  struct region_reader *reader = instance->reader;
+  size_t size = 0;
+  for (uint32_t t = 0; t < instance->input_count; t++) {
+    const struct region_table *table =
+        &region_reader_directory(reader)->tables[t];
+    size_t copies = table->storage == PERCORE_PER_CORE
+                        ? 1 + region_reader_slots(reader)
+                        : 1;
+    size_t births = (1 + table->columns) * sizeof(uint64_t);
+    if (instance->inputs[t].scans > 0)
+      size +=
+          region_reader_rows(reader, t) * (copies * table->row_stride + births);
+  }
+  return size;
+}
+
 /* True if the region is so large that it must be unmapped again after reading.
  * Together, regions keep at most half of the memory that is left mapped. */
 static bool must_unmap(const struct region_instance *instance) {
   const struct region_watch *watch = instance->watch;
   const struct region_pool *memory = &watch->memory;
   size_t left = memory->used < memory->max ? memory->max - memory->used : 0;
-  return instance->bytes_read > left / 2 / watch->instances_len;
+  return size_of_rows(instance) > left / 2 / watch->instances_len;
 }
 
 /* Reads a piece of a region. Returns false if there is nothing to read. */
 static bool read_piece(struct region_instance *instance) {
   uint64_t cells_left = REGION_PIECE_CELLS;
   uint32_t idle = 0;
-  instance->turn = instance->watch->round;
-  while (cells_left > 0 && instance->begun < instance->source_count)
+  instance->read_in = instance->watch->round;
+  while (cells_left > 0 && instance->begun < instance->input_count)
     begin_next(instance, &cells_left);
-  while (cells_left > 0 && idle < instance->source_count) {
-    uint32_t t = instance->next_source++ % instance->source_count;
-    bool read = region_source_read(&instance->sources[t], &cells_left);
+  while (cells_left > 0 && idle < instance->input_count) {
+    uint32_t t = instance->next_input++ % instance->input_count;
+    bool read = region_input_read(&instance->inputs[t], &cells_left);
     idle = read ? 0 : idle + 1;
   }
   if (must_unmap(instance))
@@ -503,7 +499,7 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
     any = false;
     for (struct region_instance *instance = watch->instances; instance != NULL;
          instance = instance->next)
-      if (has_time || instance->turn != watch->round)
+      if (has_time || instance->read_in != watch->round)
         any |= read_piece(instance);
   }
   for_each(watch, end_producer);
@@ -551,8 +547,8 @@ static bool know_topology(struct region_watch *watch) {
 /* Puts percore's own figures about regions. Hosts without regions do not report
  * these figures, to save series. */
 static void put_self(const struct region_watch *watch) {
-  value_list_t list;
-  region_put_begin(watch, &list, "percore_host", "self");
+  value_list_t list = {.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
+  put_subject(&list, PLUGIN_HOST, INSTANCE_SELF);
   if (watch->options.config->regions.len == 0 && !watch->any_met)
     return;
   put_gauge(&list, "gauge", "regions", watch->regions);
@@ -562,14 +558,12 @@ static void put_self(const struct region_watch *watch) {
   put_gauge(&list, "gauge", "regions_memory", (double)watch->memory.used);
   put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
   put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
-  put_derive(&list, "derive", "rows_torn", watch->rows_torn);
-  put_derive(&list, "derive", "cells_back", watch->cells_back);
   put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
 }
 
-/* A sum is put if all of its sources have been read completely since its last
+/* A sum is put if all of its inputs have been read completely since its last
  * put, or if counts are still to be dispatched. */
-static void put_all(struct region_watch *watch) {
+static void put_sums(struct region_watch *watch) {
   put_self(watch);
   for (struct region_budget *budget = watch->budgets; budget != NULL;
        budget = budget->next)
@@ -588,7 +582,7 @@ static void forget_sums(struct region_watch *watch,
                         struct region_budget *budget) {
   for (struct region_sum **link = &budget->sums; *link != NULL;) {
     struct region_sum *sum = *link;
-    if (sum->sources != NULL ||
+    if (sum->inputs != NULL ||
         watch->now.monotonic_ns - sum->read_ns < REGION_FORGET_NS ||
         region_sum_owes(sum)) {
       link = &sum->next;
@@ -596,6 +590,20 @@ static void forget_sums(struct region_watch *watch,
     }
     *link = sum->next;
     region_sum_free(sum);
+  }
+}
+
+/* Frees the budgets of regions that have neither instances nor sums. */
+static void drop_budgets(struct region_watch *watch) {
+  for (struct region_budget **link = &watch->budgets; *link != NULL;) {
+    struct region_budget *budget = *link;
+    if (budget->instances > 0 || budget->memory.used > 0 ||
+        budget->sums != NULL) {
+      link = &budget->next;
+      continue;
+    }
+    *link = budget->next;
+    free(budget);
   }
 }
 
@@ -636,6 +644,6 @@ void region_watch_round(struct region_watch *watch,
     return;
   for_each(watch, region_health_conclude);
   if (now->stamp_ns > watch->put_ns)
-    put_all(watch);
+    put_sums(watch);
   forget(watch);
 }

@@ -10,7 +10,7 @@
 struct region_watch_options {
   const struct config *config;
   uint64_t interval_ns;
-  struct region_room *room; /* where to tell empty polls; NULL: nowhere */
+  struct region_room *room; /* where to tell empty polls */
   /* Waits for about `ns` nanoseconds. Returns false if the round should be
    * abandoned. */
   bool (*wait)(void *argument, uint64_t ns);
@@ -30,12 +30,11 @@ struct region_watch;
 
 /* Creates a watch, which opens its first regions in the first round. Producers
  * that have started an interval before began_boottime_ns or earlier may have
- * been read before; what they have counted so far is not reported. Returns NULL
- * if out of memory. */
+ * been read before; what they have counted so far is not reported. The watch is
+ * in use until the process ends. Returns NULL if out of memory. */
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
                  uint64_t began_boottime_ns);
-void region_watch_free(struct region_watch *watch);
 
 /* Runs a round: finds the producers, reads all regions, and dispatches their
  * values with the interval of the thread's context, unless the clock was set

@@ -25,7 +25,6 @@ struct region_directory {
   struct percore_field *described_fields;
   const char **states; /* of all fields */
   char *strings;
-  size_t strings_left; /* how many bytes the remaining strings may occupy */
 };
 
 /* Parses a private copy of `size` bytes. Returns 0, or -1 with nothing to free,
@@ -41,19 +40,5 @@ int region_directory_read(struct region_directory *directory, int fd,
                           uint64_t region_size, struct region_fault *fault);
 
 void region_directory_free(struct region_directory *directory);
-
-/* ---------------------------------------------------------------------------
- * Functions of geometry.c that only directory.c calls
- */
-
-/* Checks that the header, records and strings lie in the directory. */
-bool region_header_places_are_valid(const struct region_header *header,
-                                    struct region_fault *fault);
-
-/* Checks the places of the slots, and the columns, strides and places of all
- * tables. No two parts of the
- * region may overlap, so together they are no larger than the region. */
-bool region_geometry_is_valid(const struct region_directory *directory,
-                              struct region_fault *fault);
 
 #endif

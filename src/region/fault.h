@@ -24,8 +24,6 @@
   RULE(REGION_SIZE, "region-size") \
   RULE(DIRECTORY_SIZE, "directory-size") \
   RULE(COUNTS, "counts") \
-  RULE(DIRECTORY_PARTS, "directory-parts") \
-  RULE(SLOT_PARTS, "slot-parts") \
   RULE(REGION_NAME, "region-name") \
   RULE(INSTANCE_NAME, "instance-name") \
   RULE(STRING_PLACE, "string-place") \
@@ -43,15 +41,12 @@
   RULE(IDENTIFIER, "identifier") \
   RULE(COLUMNS, "columns") \
   RULE(ROW_STRIDE, "row-stride") \
-  RULE(LABEL_STRIDE, "label-stride") \
   RULE(FIELD_NAME, "field-name") \
   RULE(KIND, "kind") \
   RULE(AGGREGATION, "aggregation") \
   RULE(HISTOGRAM, "histogram") \
   RULE(STATES, "states") \
-  RULE(PART_PLACE, "part-place") \
-  RULE(BASES, "bases") \
-  RULE(OVERLAP, "overlap")
+  RULE(PLACE, "place")
 /* clang-format on */
 
 #define REGION_RULE_ENUMERATOR(rule, name) REGION_RULE_##rule,

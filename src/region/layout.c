@@ -1,319 +1,183 @@
-/* layout.c: computes the offset of every part of a region from the description
- * of its tables. */
+/* layout.c: where the parts of a region lie. The writer chooses the places and
+ * a reader checks them with the same functions, so there is one list of the
+ * parts, in the order in which they follow each other. */
 #include "percore_config.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "fault.h"
 #include "memory.h"
 
-static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
-    {.name = "total_cycles",
-     .unit = "cycles",
-     .help = "time since the slot was first attached"},
-    {.name = "busy_cycles",
-     .unit = "cycles",
-     .help = "time of poll rounds that handled something"},
-    {.name = "sleep_cycles",
-     .unit = "cycles",
-     .help = "time between percore_sleep and percore_wake"},
-    {.name = "polls", .unit = "operations", .help = "poll rounds"},
-    {.name = "empty_polls",
-     .unit = "operations",
-     .help = "poll rounds that handled nothing"},
-    {.name = "items",
-     .unit = "operations",
-     .help = "items that poll rounds handled: packets, events, jobs"},
-    {.name = "absent_cycles",
-     .unit = "cycles",
-     .help = "time of long poll rounds without the CPU"},
-};
-
-static const struct percore_table core_table = {
-    .name = "core",
-    .help = "how the threads of the slots spend their time",
-    .storage = PERCORE_PER_CORE,
-    .fields = core_fields,
-    .field_count = REGION_CORE_COLUMNS,
-};
-
-/* Assigns offsets one after another. Remembers an overflow, so that callers
- * need to check for it only once, at the end. */
-struct places {
-  uint64_t next;
-  bool overflow;
-};
-
-static uint64_t place(struct places *places, uint64_t count, uint64_t size,
-                      uint64_t align) {
-  uint64_t start, bytes, end;
-  if (__builtin_add_overflow(places->next, align - 1, &start) ||
-      __builtin_mul_overflow(count, size, &bytes)) {
-    places->overflow = true;
-    return 0;
-  }
-  start = start / align * align;
-  if (__builtin_add_overflow(start, bytes, &end) || end > INT64_MAX) {
-    places->overflow = true;
-    return 0;
-  }
-  places->next = end;
-  return start;
-}
-
-/* The string pool. It begins with the empty string, which also stands for NULL.
- */
-struct strings {
-  FILE *pool;
-  size_t used; /* each use counts, also of the empty string */
-};
-
-/* Adds a string to the pool. Returns its offset there. */
-static uint32_t add_string(struct strings *strings, const char *string) {
-  size_t size = string != NULL ? strlen(string) + 1 : 1;
-  strings->used += size;
-  if (size == 1)
-    return 0;
-  uint32_t at = (uint32_t)ftell(strings->pool);
-  fwrite(string, size, 1, strings->pool);
-  return at;
-}
-
 /* ---------------------------------------------------------------------------
- * Records
+ * Shapes
  */
 
-static void describe_field(struct region_plan *plan,
-                           const struct percore_field *field, uint32_t column,
-                           struct strings *strings) {
-  struct region_field *record = &plan->fields[plan->header.field_count++];
-  record->name = add_string(strings, field->name);
-  record->unit = add_string(strings, field->unit);
-  record->help = add_string(strings, field->help);
-  record->kind = field->kind;
-  record->aggregation =
-      field->kind == PERCORE_STATE ? PERCORE_NONE : field->aggregation;
-  record->column = column;
-  record->sub_bits = field->sub_bits;
-  record->max_bits = field->max_bits;
-  record->cells =
-      region_field_cells(field->kind, field->sub_bits, field->max_bits);
-  record->state_count = field->state_count;
-  for (uint32_t i = 0; i < field->state_count; i++) {
-    uint32_t at = add_string(strings, field->states[i]);
-    if (i == 0)
-      record->states = at;
-  }
+uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits) {
+  if (sub_bits > 8 || max_bits <= sub_bits || max_bits > 64)
+    return 0;
+  return (max_bits - sub_bits + 1) << sub_bits;
 }
 
-static void describe_table(struct region_plan *plan,
-                           const struct percore_table *table,
-                           struct strings *strings) {
-  struct region_table *record = &plan->tables[plan->header.table_count++];
-  bool consistent = (table->flags & PERCORE_CONSISTENT) != 0;
-  record->name = add_string(strings, table->name);
-  record->help = add_string(strings, table->help);
-  record->storage = table->storage;
-  record->flags = (consistent ? REGION_TABLE_CONSISTENT : 0) |
-                  (table->max_rows == 0 ? REGION_TABLE_SINGLE : 0);
-  record->first_field = plan->header.field_count;
-  record->field_count = table->field_count;
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    describe_field(plan, &table->fields[f], record->columns, strings);
-    record->columns += plan->fields[plan->header.field_count - 1].cells;
-  }
-  record->row_stride =
-      region_row_stride(record->columns, consistent, table->row_align);
-  record->max_rows = table->max_rows != 0 ? table->max_rows : 1;
-  record->row_name_size = table->max_rows != 0 ? table->row_name_size : 0;
-  record->key = table->key;
-  record->label_stride = region_label_size(record);
+uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
+                            uint32_t max_bits) {
+  return kind == PERCORE_HISTOGRAM
+             ? region_histogram_buckets(sub_bits, max_bits)
+             : 1;
+}
+
+uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align) {
+  if (align > 4096 || (align & (align - 1)) != 0)
+    return 0;
+  uint32_t bytes = (columns + (consistent ? 1 : 0)) * 8;
+  uint32_t stride = 8;
+  while (stride < bytes && stride < 64)
+    stride *= 2;
+  if (bytes > 64)
+    stride = (bytes + 63) / 64 * 64;
+  if (align > 8)
+    stride = (stride + align - 1) / align * align;
+  return stride;
+}
+
+#define PART(name, member, count, size)                                        \
+  { name, offsetof(struct region_table, member), table->member, count, size }
+
+void region_table_parts(const struct region_table *table,
+                        struct region_part parts[REGION_TABLE_PARTS]) {
+  uint64_t rows = table->max_rows, bases = 8ull * table->columns;
+  const struct region_part all[REGION_TABLE_PARTS] = {
+      PART("live words", live_offset, 1, sizeof(struct region_table_live)),
+      PART("generations", generations_offset, rows, 8),
+      PART("labels", labels_offset, rows, region_label_size(table)),
+      PART("births", birth_offset, rows, bases),
+      PART("resets", reset_offset, rows, bases),
+      PART("single copies", single_offset, rows + 1, table->row_stride),
+  };
+  memcpy(parts, all, sizeof(all));
 }
 
 /* ---------------------------------------------------------------------------
  * Places
  */
 
-/* Parts of a large table begin on a page boundary, so that memory allocated for
- * one part is not shared with another. Parts that fill several huge pages begin
- * on a huge page. */
-static uint64_t place_part(struct places *places,
-                           const struct region_table *table, uint64_t count,
-                           uint64_t size, uint64_t align, uint64_t page) {
-  if ((uint64_t)table->max_rows * table->row_stride >= page)
-    align = count * size >= REGION_LARGE_PART ? REGION_HUGE_PAGE : page;
-  return place(places, count, size, align);
+static uint64_t round_up(uint64_t size, uint64_t align) {
+  return (size + align - 1) / align * align;
 }
 
-/* Single copies have one row more, for updates after a failed percore_row_add.
- */
-static void place_table(struct places *places, struct region_table *table,
-                        bool resets, uint64_t page) {
-  static const size_t single = offsetof(struct region_table, single_offset),
-                      reset = offsetof(struct region_table, reset_offset);
-  struct region_part parts[REGION_TABLE_PARTS];
-  region_table_parts(table, parts);
-  for (int i = 0; i < REGION_TABLE_PARTS; i++) {
-    const struct region_part *part = &parts[i];
-    if (part->member == reset && !resets)
-      continue;
-    bool lines = part->member == single && table->row_stride % 128 == 0;
-    uint64_t offset =
-        place_part(places, table, part->count + (part->member == single),
-                   part->size, lines ? 128 : 64, page);
-    memcpy((char *)table + part->member, &offset, sizeof(offset));
-  }
-}
-
-static bool place_all(struct region_plan *plan,
-                      const struct percore_table *tables, uint64_t page,
-                      struct region_fault *fault) {
-  struct region_header *header = &plan->header;
-  struct places places = {.next = header->header_size};
-  header->tables_offset =
-      place(&places, header->table_count, sizeof(struct region_table), 64);
-  header->fields_offset =
-      place(&places, header->field_count, sizeof(struct region_field), 64);
-  header->strings_offset = place(&places, header->strings_size, 1, 64);
-  header->directory_size = places.next;
-  header->slots_offset =
-      place(&places, header->slot_count, sizeof(struct region_slot), page);
-  struct places block = {.next = sizeof(struct percore_slot_head)};
-  for (uint32_t t = 0; t < header->table_count; t++) {
-    struct region_table *table = &plan->tables[t];
-    bool resets = t == 0 || (tables[t - 1].flags & PERCORE_NO_RESET) == 0;
-    place_table(&places, table, resets, page);
-    if (t == 0)
-      table->slot_offset = REGION_CORE_ROW_OFFSET;
-    else if (table->storage == PERCORE_PER_CORE)
-      table->slot_offset =
-          place_part(&block, table, (uint64_t)table->max_rows + 1,
-                     table->row_stride, 64, page);
-  }
-  place(&block, 1, REGION_SPARE_SIZE, 64);
-  uint64_t align = block.next >= REGION_LARGE_PART ? REGION_HUGE_PAGE : page;
-  header->block_stride = place(&block, 0, 1, align);
-  header->blocks_offset =
-      place(&places, header->slot_count, header->block_stride, align);
-  header->region_size = place(&places, 0, 1, page);
-  return places.overflow || block.overflow
-             ? region_fails(
-                   fault, ENOMEM,
-                   "the region is too large to address: declare fewer rows or "
-                   "cores")
-             : true;
-}
-
-static bool describe_all(struct region_plan *plan, const char *name,
-                         const struct percore_table *tables,
-                         uint32_t table_count,
-                         const struct percore_options *options,
-                         struct region_fault *fault) {
-  size_t fields = REGION_CORE_COLUMNS, size = 0;
-  for (uint32_t t = 0; t < table_count; t++)
-    fields += tables[t].field_count;
-  plan->tables = calloc(table_count + 1, sizeof(*plan->tables));
-  plan->fields = calloc(fields, sizeof(*plan->fields));
-  struct strings strings = {.pool = open_memstream(&plan->strings, &size),
-                            .used = 1};
-  if (strings.pool == NULL)
-    return region_fails(fault, ENOMEM, "");
-  bool whole = plan->tables != NULL && plan->fields != NULL;
-  fputc('\0', strings.pool);
-  plan->header.name = add_string(&strings, name);
-  plan->header.instance = add_string(&strings, options->instance);
-  for (uint32_t t = 0; t <= table_count && whole; t++)
-    describe_table(plan, t == 0 ? &core_table : &tables[t - 1], &strings);
-  whole &= ferror(strings.pool) == 0;
-  whole &= fclose(strings.pool) == 0;
-  if (!whole)
-    return region_fails(fault, ENOMEM, "");
-  plan->header.strings_size = size;
-  return strings.used <= REGION_MAX_STRINGS ||
-         region_breaks(fault, REGION_RULE_STRING_SUM,
-                       "all strings together are longer than %u bytes",
-                       REGION_MAX_STRINGS);
-}
-
-/* Names of rows in a table of one row break no rule of the format, because they
- * are left out of it, but the author has probably forgotten max_rows. */
-static bool rows_are_declared(const struct percore_table *tables,
-                              uint32_t table_count,
-                              struct region_fault *fault) {
-  for (uint32_t t = 0; t < table_count; t++)
-    if (tables[t].max_rows == 0 && tables[t].row_name_size != 0) {
-      region_breaks(fault, REGION_RULE_MAX_ROWS,
-                    "its rows have names, but max_rows is 0");
-      return region_blame(fault->table, tables[t].name, t);
-    }
+/* Chooses or checks the offset of a part of `count` elements of `size` bytes.
+ * `align` is for the library's choice; readers accept any multiple of 8. */
+static bool place(struct region_places *places, const char *name,
+                  uint64_t *offset, uint64_t count, uint64_t size,
+                  uint64_t align) {
+  uint64_t bytes, end;
+  if (places->page != 0)
+    *offset = round_up(places->next, align);
+  if (*offset % 8 != 0 || *offset < places->next ||
+      __builtin_mul_overflow(count, size, &bytes) ||
+      __builtin_add_overflow(*offset, bytes, &end) || end > places->end)
+    return region_breaks(places->fault, REGION_RULE_PLACE,
+                         "its %s, %" PRIu64 " times %" PRIu64
+                         " bytes at %" PRIu64
+                         ", must begin at a multiple of 8 and lie between "
+                         "%" PRIu64 ", where the part before ends, and "
+                         "%" PRIu64,
+                         name, count, size, *offset, places->next, places->end);
+  places->next = end;
   return true;
 }
 
-static bool make(struct region_plan *plan, const char *name,
-                 const struct percore_table *tables, uint32_t table_count,
-                 const struct percore_options *options, uint32_t cores,
-                 uint64_t page_size, struct region_fault *fault) {
-  uint64_t slots = (uint64_t)cores + options->extra_slots;
-  const struct region_limit limits[] = {
-      REGION_LIMIT(COUNTS, "number of slots (cores and extra slots)", slots, 1,
-                   REGION_MAX_SLOTS),
-      REGION_LIMITS_END};
-  if (!region_schema_is_valid(name, tables, table_count, fault) ||
-      !rows_are_declared(tables, table_count, fault) ||
-      !region_instance_check(options->instance, fault) ||
-      !region_within(limits, fault) ||
-      !describe_all(plan, name, tables, table_count, options, fault))
+/* Parts of a large table begin on a page boundary, so that memory allocated for
+ * one part is not shared with another. Parts that fill several huge pages begin
+ * on a huge page. */
+static bool place_part(struct region_places *places,
+                       const struct region_table *table, const char *name,
+                       uint64_t *offset, uint64_t count, uint64_t size) {
+  uint64_t align = table->row_stride % 128 == 0 ? 128 : 64;
+  if ((uint64_t)table->max_rows * table->row_stride >= places->page)
+    align = count * size >= REGION_LARGE_PART ? REGION_HUGE_PAGE : places->page;
+  return place(places, name, offset, count, size, align);
+}
+
+/* `block`: a slot block; NULL for `core`, whose row lies in the block's head.
+ */
+static bool place_table(struct region_places *places,
+                        struct region_places *block,
+                        struct region_table *table) {
+  static const size_t resets = offsetof(struct region_table, reset_offset);
+  struct region_part parts[REGION_TABLE_PARTS];
+  region_table_parts(table, parts);
+  for (int i = 0; i < REGION_TABLE_PARTS; i++) {
+    struct region_part *part = &parts[i];
+    if (part->member == resets && part->offset == 0)
+      continue;
+    if (!place_part(places, table, part->name, &part->offset, part->count,
+                    part->size))
+      return false;
+    memcpy((char *)table + part->member, &part->offset, sizeof(part->offset));
+  }
+  return block == NULL || table->storage != PERCORE_PER_CORE ||
+         place_part(block, table, "rows in slot blocks", &table->slot_offset,
+                    table->max_rows + 1ull, table->row_stride);
+}
+
+void region_place_columns(struct region_table *table,
+                          struct region_field *fields) {
+  uint32_t columns = 0;
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    struct region_field *field = &fields[f];
+    field->column = columns;
+    field->cells =
+        region_field_cells(field->kind, field->sub_bits, field->max_bits);
+    columns += field->cells;
+  }
+  table->columns = columns;
+}
+
+bool region_place_directory(struct region_places *places,
+                            struct region_header *header) {
+  places->next = header->header_size;
+  return place(places, "table records", &header->tables_offset,
+               header->table_count, header->table_size, 64) &&
+         place(places, "field records", &header->fields_offset,
+               header->field_count, header->field_size, 64) &&
+         place(places, "strings", &header->strings_offset, header->strings_size,
+               1, 64);
+}
+
+/* The library ends each slot block with spare cells, for updates through
+ * handles of failed calls. */
+static bool choose_stride(struct region_places *block, uint64_t *stride) {
+  uint64_t spare;
+  if (!place(block, "spare cells", &spare, 1, REGION_SPARE_SIZE, 64))
     return false;
-  struct region_header *header = &plan->header;
-  memcpy(header->magic, REGION_MAGIC, sizeof(header->magic));
-  header->byte_order = REGION_BYTE_ORDER;
-  header->major = REGION_MAJOR;
-  header->minor = REGION_MINOR;
-  header->header_size = sizeof(struct region_header);
-  header->table_size = sizeof(struct region_table);
-  header->field_size = sizeof(struct region_field);
-  header->slot_size = sizeof(struct region_slot);
-  header->word_size = sizeof(uint64_t);
-  header->page_size = page_size;
-  header->core_count = cores;
-  header->slot_count = cores + options->extra_slots;
-  return place_all(plan, tables, page_size, fault);
+  *stride =
+      round_up(block->next, block->next >= REGION_LARGE_PART ? REGION_HUGE_PAGE
+                                                             : block->page);
+  return true;
 }
 
-/* A reader reports a broken rule as EPROTO. Here, the application has described
- * the region, so the broken rule is reported as a wrong argument. */
-int region_plan_make(struct region_plan *plan, const char *name,
-                     const struct percore_table *tables, uint32_t table_count,
-                     const struct percore_options *options, uint32_t cores,
-                     uint64_t page_size, struct region_fault *fault) {
-  *plan = (struct region_plan){0};
-  if (make(plan, name, tables, table_count, options, cores, page_size, fault))
-    return 0;
-  if (fault->rule == REGION_RULE_IDENTIFIER)
-    fault->error = ENAMETOOLONG;
-  else if (fault->rule != REGION_NO_RULE)
-    fault->error = EINVAL;
-  return -1;
-}
-
-void region_plan_free(struct region_plan *plan) {
-  int saved = errno;
-  free(plan->tables);
-  free(plan->fields);
-  free(plan->strings);
-  errno = saved;
-}
-
-void region_plan_write(const struct region_plan *plan, void *region) {
-  const struct region_header *header = &plan->header;
-  unsigned char *start = region;
-  memcpy(start, header, sizeof(*header));
-  memcpy(start + header->tables_offset, plan->tables,
-         header->table_count * sizeof(*plan->tables));
-  memcpy(start + header->fields_offset, plan->fields,
-         header->field_count * sizeof(*plan->fields));
-  memcpy(start + header->strings_offset, plan->strings, header->strings_size);
+bool region_place_all(struct region_places *places,
+                      struct region_header *header, struct region_table *tables,
+                      uint32_t *at_fault) {
+  bool chooses = places->page != 0;
+  struct region_places block = *places;
+  block.next = sizeof(struct percore_slot_head);
+  if (!chooses)
+    block.end = header->block_stride;
+  *at_fault = header->table_count;
+  if (!place(places, "slot records", &header->slots_offset, header->slot_count,
+             header->slot_size, places->page))
+    return false;
+  for (uint32_t t = 0; t < header->table_count; t++)
+    if (!place_table(places, t > 0 ? &block : NULL, &tables[t])) {
+      *at_fault = t;
+      return false;
+    }
+  if (chooses && !choose_stride(&block, &header->block_stride))
+    return false;
+  return place(places, "slot blocks", &header->blocks_offset,
+               header->slot_count, header->block_stride,
+               block.next >= REGION_LARGE_PART ? REGION_HUGE_PAGE
+                                               : places->page);
 }

@@ -12,11 +12,11 @@ libregion_la_SOURCES = \
 	src/percore.h src/percore_update.h \
 	src/region/allowance.h \
 	src/region/cells.c src/region/cells.h \
+	src/region/claim.c src/region/claim.h \
 	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
-	src/region/geometry.c \
 	src/region/grace.c \
 	src/region/handles.c \
 	src/region/histogram.c \
@@ -25,6 +25,7 @@ libregion_la_SOURCES = \
 	src/region/message.c src/region/message.h \
 	src/region/name.c src/region/name.h \
 	src/region/open.c \
+	src/region/plan.c \
 	src/region/poll.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
@@ -33,7 +34,6 @@ libregion_la_SOURCES = \
 	src/region/reset.c \
 	src/region/row.c \
 	src/region/row_index.c src/region/row_index.h \
-	src/region/rules.c \
 	src/region/schema.c \
 	src/region/serve.c \
 	src/region/slot.c \

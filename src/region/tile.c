@@ -394,11 +394,10 @@ static void read_base(struct region_view *view, struct region_tile *tile,
                       uint64_t offset, uint64_t *into, uint32_t first,
                       uint32_t count) {
   uint64_t row_size = 8ull * tile->columns;
-  if (offset != 0)
-    region_view_load(view, offset + first * row_size,
-                     (size_t)count * tile->columns,
-                     offset + tile->in_use * row_size,
-                     into + (size_t)(first - tile->first_row) * tile->columns);
+  region_view_load(view, offset + first * row_size,
+                   (size_t)count * tile->columns,
+                   offset + tile->in_use * row_size,
+                   into + (size_t)(first - tile->first_row) * tile->columns);
 }
 
 static void clear_cores(struct region_tile *tile, uint32_t at, uint32_t count) {
@@ -435,13 +434,10 @@ static void read_rows(struct region_reader *reader, struct region_tile *tile,
  * Rows that belong to one object while they are read
  */
 
-/* True if the row belongs to an object, which may have been removed. In a table
- * without births, the counts of a row's second object cannot be told from those
- * of the first. */
-static bool is_object(const struct region_table *table, uint64_t generation) {
+/* True if the row belongs to an object, which may have been removed. */
+static bool is_object(uint64_t generation) {
   enum region_state state = region_state(generation);
-  return (state == REGION_LIVE || state == REGION_GONE) &&
-         (table->birth_offset != 0 || region_incarnation(generation) <= 1);
+  return state == REGION_LIVE || state == REGION_GONE;
 }
 
 /* How many copies of rows may be read again for one tile, in addition to the
@@ -468,7 +464,7 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
     uint64_t generation = region_load(word);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     tile->generations[i] = generation;
-    if (!is_object(table, generation))
+    if (!is_object(generation))
       continue;
     read_rows(reader, tile, tile->first_row + i, 1);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -490,7 +486,7 @@ static void check_rows(struct region_reader *reader, struct region_tile *tile) {
   uint32_t tries = limit_tries(reader, table);
   for (uint32_t i = 0; i < tile->rows; i++)
     if (generations[i] != 0 && (region_load(&words[i]) != generations[i] ||
-                                !is_object(table, generations[i])))
+                                !is_object(generations[i])))
       read_again(reader, tile, i, &tries);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -187,18 +188,21 @@ static bool may_ask(int memfd) {
 }
 
 static bool open_view(struct region_view *view, struct region_fault *fault) {
-  void *map = region_memory_map(view->memfd, view->size, PROT_READ);
-  if (map == NULL)
-    return region_fails(fault, errno, "its memory cannot be mapped");
-  view->map = map;
-  return parse_directory(view, fault) && make_room(view, fault);
+  struct stat status;
+  if (fstat(view->memfd, &status) != 0)
+    return region_fails(fault, errno, "");
+  view->size = (uint64_t)status.st_size;
+  if (!parse_directory(view, fault) || !make_room(view, fault))
+    return false;
+  view->map = region_memory_map(view->memfd, view->size, PROT_READ);
+  return view->map != NULL ||
+         region_fails(fault, errno, "its memory cannot be mapped");
 }
 
-int region_view_open(struct region_view *view, int memfd, uint64_t size,
+int region_view_open(struct region_view *view, int memfd,
                      struct region_allowance *allowance,
                      struct region_fault *fault) {
   *view = (struct region_view){.memfd = memfd,
-                               .size = size,
                                .page_bits = (unsigned)__builtin_ctzl(
                                    (unsigned long)sysconf(_SC_PAGESIZE)),
                                .absent = UINT64_MAX,

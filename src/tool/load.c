@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "board/publish.h"
 #include "board/read.h"
+#include "cycles/core.h"
 #include "cycles/sampler.h"
 #include "live.h"
 #include "tool.h"
@@ -130,6 +131,31 @@ uint64_t load_sample_interval_ns(double interval_s) {
 const struct figures_options load_figures = {.run_queue = true,
                                              .count_blocked = true};
 
+/* Fails if the event can be opened on none of the measured cores, because loads
+ * of another source are not what was asked for. */
+static int check_event(const struct load_options *options,
+                       struct machine *machine) {
+  const struct engine_options wanted =
+      load_engine_options(options, machine, (struct journal){0});
+  struct engine *engine;
+  bool serves = false;
+  size_t len;
+  int status = engine_open(&engine, &wanted);
+  if (status != 0)
+    return say_failure(COMMAND, "cannot read loads: %s", strerror(-status));
+  const struct core *cores = engine_cores(engine, &len);
+  const char *why = engine_source_reason(engine, SOURCE_EVENT);
+  for (size_t i = 0; i < len; i++)
+    serves |= cores[i].source == SOURCE_EVENT;
+  if (!serves && why[0] != '\0') /* not only offline or isolated cores */
+    status = say_failure(COMMAND,
+                         "--event %s serves no core: %s; without --event, "
+                         "percore load uses the best source of this machine",
+                         options->event, why);
+  engine_close(engine);
+  return status;
+}
+
 /* ---------------------------------------------------------------------------
  * Sampling and showing
  */
@@ -141,13 +167,9 @@ struct sampling {
 
 static int next(struct live *live, void *context, const void **figures) {
   struct sampling *sampling = context;
-  struct snapshot *snapshot = NULL;
-  while (snapshot == NULL) {
-    live_follow(live);
-    if (stop_requested())
-      return TOOL_OK;
-    snapshot = sampler_wait(sampling->sampler, UINT64_C(100000000));
-  }
+  struct snapshot *snapshot = sampler_wait(sampling->sampler, LIVE_WAIT_NS);
+  if (snapshot == NULL)
+    return TOOL_OK;
   snapshot_free(sampling->shown);
   *figures = sampling->shown = snapshot;
   return sampler_has_source(sampling->sampler)
@@ -269,9 +291,13 @@ static int load_main(int argc, char **argv) {
   stop_catch();
   if (options.interval_s == 0)
     options.interval_s = INTERVAL_DEFAULT_S;
-  status = load_check_cores(COMMAND, options.cores, machine) != TOOL_OK
-               ? TOOL_USAGE
-           : words != NULL ? load_command_run(&options, machine, words)
+  status = load_check_cores(COMMAND, options.cores, machine);
+  if (status == TOOL_OK && options.event != NULL) {
+    options.source = "event";
+    status = check_event(&options, machine);
+  }
+  if (status == TOOL_OK)
+    status = words != NULL ? load_command_run(&options, machine, words)
                            : load_run(&options, machine);
   machine_linux_close(machine);
   return status;

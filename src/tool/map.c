@@ -190,7 +190,6 @@ static int publish(struct map_table *table, const char *word,
   const struct map_publisher_options options = {
       .region = "map",
       .runtime_dir = runtime_dir,
-      .from_zero = true,
       .if_missing =
           "give the path of a pin, or id:NUMBER; 'percore map list' lists them",
       .say = say_line};

@@ -101,8 +101,7 @@ def _self_metrics():
         yield metric('gauge', name, lambda k, value=value: value)
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
                                  'snapshots_dropped', 'rows_left_out',
-                                 'attaches_refused', 'row_adds_refused', 'rows_torn',
-                                 'cells_back', 'wake_probes')):
+                                 'attaches_refused', 'row_adds_refused', 'wake_probes')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)

@@ -56,9 +56,11 @@ class Model:
         self.counter = content[region.field(number):region.field(number + 1)]
         self.strings = content[region.get(144):
                                region.get(144) + region.get(152)]
-        # Slots and rows of `core` begin on the page after the directory.
+        # Slots and rows of `core` begin on the page after the directory, and slot
+        # blocks end the region.
+        blocks = region.get(176)
         self.rest_at = aligned(region.directory_size)
-        self.rest = content[self.rest_at:]
+        self.rest, self.blocks = content[self.rest_at:blocks], content[blocks:]
 
 
 class Forgery:
@@ -79,26 +81,29 @@ class Forgery:
         self.directory_size = aligned(
             HEADER + table_size + field_size + len(self.strings), 8)
         self.rest_at = aligned(self.directory_size)
-        self.parts = []  # offsets of live words, generations, labels and cells
+        # Offsets of live words, generations, labels, births and cells.
+        self.parts = []
         self.size = aligned(self.rest_at + len(model.rest))
         for _ in range(1 if overlap else tables):
             self.parts.append(self.place())
+        self.blocks = aligned(self.size)
+        self.size = self.blocks + len(model.blocks)
         header = changed(header, "Q", {
             88: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
             32: aligned(self.size), 40: self.directory_size,
             48: random.getrandbits(64), 120: HEADER, 136: HEADER + table_size,
             144: HEADER + table_size + field_size, 152: len(self.strings),
-            **self.moved(model.header, 160, 176)})
+            176: self.blocks, **self.moved(model.header, 160)})
         records = [changed(model.core, "Q", self.moved(
             model.core, 48, 56, 64, 72, 80, 96))]
         for number, table_name in enumerate(table_names):
-            live, generations, labels, cells = self.parts[
+            live, generations, labels, births, cells = self.parts[
                 0 if overlap else number]
             record = changed(model.table, "I", {
                 0: table_name, 16: len(fields), 20: counters, 24: counters,
                 28: 8 * counters, 32: rows})
             records.append(changed(record, "Q", {
-                48: live, 56: generations, 64: 0, 72: 0, 80: cells, 88: 0,
+                48: live, 56: generations, 64: births, 72: 0, 80: cells, 88: 0,
                 96: labels}))
             fields += [changed(model.counter, "I", {0: each, 20: column})
                        for column, each in enumerate(names)]
@@ -117,21 +122,23 @@ class Forgery:
 
     def place(self):
         """Reserves the memory of a table, and returns the offsets of its live word,
-        generations, labels and cells. The cells include an extra row for updates
-        without a row."""
+        generations, labels, births and cells. The cells include an extra row for
+        updates without a row."""
         live = self.size
         generations = live + 64
         labels = generations + 8 * self.rows
-        cells = labels + 8 * self.rows
+        births = labels + 8 * self.rows
+        cells = births + self.cells_size
         self.size = cells + self.cells_size + self.cells_size // self.rows
-        return live, generations, labels, cells
+        return live, generations, labels, births, cells
 
     def memory(self, touch):
         fd = os.memfd_create("hostile", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, aligned(self.size))
         os.pwrite(fd, self.directory, 0)
         os.pwrite(fd, self.model.rest, self.rest_at)
-        for live, generations, labels, cells in self.parts:
+        os.pwrite(fd, self.model.blocks, self.blocks)
+        for live, generations, labels, _, cells in self.parts:
             os.pwrite(fd, struct.pack("=Q", self.rows), live)
             os.pwrite(fd, array.array("Q", [LIVE]) * self.rows, generations)
             os.pwrite(fd, array.array("Q", range(self.rows)), labels)

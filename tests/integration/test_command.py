@@ -310,6 +310,18 @@ def test_load_of_a_command():
     check(done.returncode == 2, f"exit {done.returncode}")
 
 
+def test_an_event_that_serves_no_core_is_an_error():
+    """percore load --event with an event that can be opened on no core fails: it says why
+    and what to do, and shows no loads of another source"""
+    for more in (["--count", "1"], ["--json", "--count", "1"], ["--", "echo", "ran"]):
+        for event, why in (("nonsense/e/", "no PMU nonsense"), ("x", "is not an event")):
+            done = run("load", "--event", event, *more)
+            check(done.returncode == 1, f"{event} {more}: exit {done.returncode}")
+            check(done.stdout == "" and "load %" not in done.stderr, str(done))
+            check(why in done.stderr and "without --event" in done.stderr, done.stderr)
+            check(done.stderr.count("\n") == 1, done.stderr)
+
+
 def test_a_short_command_has_no_load():
     """The loads of a command of less than 20 ms are unknown, not those of the time
     before it"""

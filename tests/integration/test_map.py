@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -183,12 +184,15 @@ def test_counts_survive_a_reload():
         collectd.wait_for_value(udp)
         gateway.send(500, 80)
         wait_for_growth(collectd, udp, 500)
+        # Stop collectd, so that it finds more packets in the new maps than in the old.
+        collectd.process.send_signal(signal.SIGSTOP)
         gateway.unload()
         gateway.load()
-        gateway.send(250, 80)
-        wait_for_growth(collectd, udp, 750)
+        gateway.send(750, 80)
+        collectd.process.send_signal(signal.SIGCONT)
+        wait_for_growth(collectd, udp, 1250)
         wait_for_growth(
-            collectd, name("packets", "10.0.0.1-10.0.0.2-1000-80", "flows"), 750)
+            collectd, name("packets", "10.0.0.1-10.0.0.2-1000-80", "flows"), 1250)
 
 
 def test_counts_survive_a_lost_pin():

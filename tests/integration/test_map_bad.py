@@ -408,7 +408,6 @@ def test_wrong_options_are_refused():
             (f'<Map "{pin}">\nRowName "a\tb"\n</Map>', "without control"),
             (f'<Map "{pin}">\n{VALUE}\nFieldAt "packets" 8 8\n</Map>', "twice"),
             (f'<Map "{pin}">\n</Map>\n<Map "{pin}">\n</Map>', "twice"),
-            (f'<Map "{pin}">\nTop 5\n</Map>', "has no option Top"),
             (f'<Map "{pin}">\nMaxRows "5"\n</Map>', "MaxRows"),
             (f'<Map "{pin}">\nMaxRows 0\n</Map>', "MaxRows"),
             (f'<Map "{pin}">\nRegion "a b"\n</Map>', "Region"),

@@ -105,8 +105,6 @@ BREAKS = {
     "region-size": lambda region: region.bytes.extend(bytes(4096)),
     "directory-size": words((40, 1 << 40), size=8),
     "counts": words((168, 0)),
-    "directory-parts": words((136, lambda region: region.get(120)), size=8),
-    "slot-parts": words((184, 120), size=8),
     "region-name": named_region("Format"),
     "instance-name": instance,
     "string-place": no_end,
@@ -124,28 +122,34 @@ BREAKS = {
                                region.table(PORT) + 16, 4))),
     "max-rows": in_table(PORT, 32, 0),
     "identifier": long_names,
-    "columns": in_field(PORT, 1, 20, 0),
+    "columns": words((lambda region: region.field(PORT, 2) + 28, 8),
+                     (lambda region: region.field(PORT, 2) + 32, 64)),
     "row-stride": in_table(SESSION, 28, 16),
-    "label-stride": in_table(PORT, 44, 16),
     "field-name": fields_of(SESSION, lambda fields: fields[:1] * 2),
     "kind": in_field(PORT, 0, 12, 5),
     "aggregation": in_field(PORT, 0, 16, 1),
     "histogram": in_field(PORT, 2, 32, 65),
     "states": in_field(SLOW, 1, 40, 0),
-    "part-place": in_table(PORT, 80, 1 << 40, size=8),
-    "bases": in_table(PORT, 64, 0, size=8),
-    "overlap": words((lambda region: region.table(SESSION) + 64,
-                      lambda region: region.get(region.table(PORT) + 56)),
-                     size=8),
+    "place": words((lambda region: region.table(SESSION) + 64,
+                    lambda region: region.get(region.table(PORT) + 56)),
+                   size=8),
 }
+# More ways to break the rule `place`: in the directory, the stride of slot blocks, a part
+# outside the region, no births.
+MISPLACED = [
+    words((136, lambda region: region.get(120)), size=8),
+    words((184, 120), size=8),
+    in_table(PORT, 80, 1 << 40, size=8),
+    in_table(PORT, 64, 0, size=8),
+]
 # Rules that only a socket or a memfd can break, not a file.
 HANDING_OVER = {"hello", "seals", "socket-name"}
 # Rules whose faults must also name this table and this field.
 SUBJECTS = {
     "text": ("port", "packets"), "core-fields": ("core", "polls"),
     "table-name": ("host", None), "table-fields": ("session", None),
-    "overlap": ("session", None), "aggregation": ("port", "packets"),
-    "columns": ("port", "depth"),
+    "place": ("session", None), "aggregation": ("port", "packets"),
+    "columns": ("port", None),
 }
 
 
@@ -201,13 +205,18 @@ def test_each_rule():
             table, field = SUBJECTS.get(rule, (None, None))
             check(table in (None, document.get("table")) and
                   field in (None, document.get("field")), f"{rule}: {document}")
+        for number, change in enumerate(MISPLACED):
+            region = Region()
+            change(region)
+            document, shown, _ = check_file(place, region)
+            check(document.get("rule") == "place", f"place {number}: {shown}")
 
 
 def test_says_what_readers_say():
     """percore check refuses a region if and only if percore dump cannot read it, for
     the same reason"""
     with RuntimeDir() as place:
-        for rule in ("counts", "storage", "overlap", "states"):
+        for rule in ("counts", "storage", "place", "states"):
             region = Region()
             BREAKS[rule](region)
             with Served(f"{place.path}/format.sock", region.bytes):

@@ -23,7 +23,8 @@ struct fake_file {
 struct fake_descriptor {
   bool open;
   bool pinned;
-  bool stale; /* its core went offline, or the machine was suspended */
+  bool stale; /* never counts again: its core was away or frozen, or the machine
+                 was suspended */
   int core;
   int leader; /* descriptor of the group leader (its own if it leads) */
   uint64_t read_format;
@@ -84,7 +85,8 @@ static void run_core(const struct fake_machine *fake, struct fake_core *core,
 static void run_descriptor(struct fake_machine *fake,
                            struct fake_descriptor *descriptor, double ns) {
   const struct fake_core *core = &fake->cores[descriptor->core];
-  if (!descriptor->open || descriptor->stale || core->frozen)
+  descriptor->stale |= core->frozen;
+  if (!descriptor->open || descriptor->stale)
     return;
   const struct fake_counter *counter = &fake->counters[descriptor->counter];
   double share = counter->per == FAKE_PER_WALL       ? 1

@@ -5,8 +5,8 @@ MAP_TESTS = \
 	tests/unit/test_map_growth \
 	tests/unit/test_map_names \
 	tests/unit/test_map_open \
-	tests/unit/test_map_rows \
-	tests/unit/test_map_source
+	tests/unit/test_map_read \
+	tests/unit/test_map_feed
 check_PROGRAMS += $(MAP_TESTS)
 TESTS += $(MAP_TESTS)
 MAP_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -23,8 +23,8 @@ tests_unit_test_map_names_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_names_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_open_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_open_LDADD = $(MAP_TEST_LDADD)
-tests_unit_test_map_rows_CFLAGS = $(MAP_TEST_CFLAGS)
-tests_unit_test_map_rows_LDADD = $(MAP_TEST_LDADD)
-tests_unit_test_map_source_CFLAGS = $(MAP_TEST_CFLAGS)
-tests_unit_test_map_source_LDADD = libregionunit.la $(MAP_TEST_LDADD)
+tests_unit_test_map_read_CFLAGS = $(MAP_TEST_CFLAGS)
+tests_unit_test_map_read_LDADD = $(MAP_TEST_LDADD)
+tests_unit_test_map_feed_CFLAGS = $(MAP_TEST_CFLAGS)
+tests_unit_test_map_feed_LDADD = libregionunit.la $(MAP_TEST_LDADD)
 endif

@@ -1,7 +1,7 @@
 #include "region_host.h"
 
 #include "base/clock.h"
-#include "plugin/region_instance.h"
+#include "plugin/regions.h"
 #include "plugin_unit.h"
 #include "region/writer.h"
 
@@ -155,8 +155,37 @@ void end_producer(unsigned place) {
 
 void abandon_producer(unsigned place) { region_server_close(served[place]); }
 
+/* The plugin never frees its watch. */
+static void free_watch(void) {
+  struct region_sum *sum;
+  if (watch == NULL)
+    return;
+  for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
+    i->served_ns = 0;
+  watch->now.monotonic_ns = UINT64_MAX;
+  region_list_forget(watch);
+  assert_null(watch->instances);
+  while (watch->budgets != NULL) {
+    struct region_budget *budget = watch->budgets;
+    watch->budgets = budget->next;
+    while ((sum = budget->sums) != NULL) {
+      budget->sums = sum->next;
+      region_sum_free(sum);
+    }
+    assert_int_equal(budget->memory.used, 0);
+    free(budget);
+  }
+  region_tile_free(&watch->tile);
+  if (watch->machine != NULL) {
+    topology_free(&watch->topology);
+    machine_linux_close(watch->machine);
+  }
+  free(watch);
+  watch = NULL;
+}
+
 void tear_down(void) {
-  region_watch_free(watch);
+  free_watch();
   for (unsigned i = 0; i < COUNT_OF(served); i++)
     end_producer(i);
   forget_config();

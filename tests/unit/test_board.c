@@ -6,6 +6,8 @@
 
 #include "unit.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CORES 4
@@ -205,65 +207,100 @@ TEST(a_second_board_is_refused_and_said_once) {
   assert_int_equal(update_at(0), 1);
 }
 
+static mode_t mode_of(const char *path) {
+  struct stat file;
+  assert_int_equal(stat(path, &file), 0);
+  return file.st_mode & 07777;
+}
+
+TEST(a_board_for_all_can_be_read_by_all_and_no_other_file_can) {
+  char path[128], other[128];
+  snprintf(path, sizeof(path), "%s/board.sock", folder);
+  snprintf(other, sizeof(other), "%s/secret", folder);
+  board_close(board);
+  board = board_open(BOARD_ALL, &journal);
+  publish();
+  assert_int_equal(mode_of(path), 0666);
+  close(creat(other, 0600));
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(symlink(other, path), 0);
+  publish();
+  assert_int_equal(mode_of(other), 0600);
+  unlink(path);
+  unlink(other);
+}
+
 /* ---------------------------------------------------------------------------
  * Hostile boards
  */
 
-/* Publishes a board with these values in every field, except those named here.
- */
-static struct percore_region *publish_lies(uint64_t load, uint64_t time_ns,
-                                           uint32_t machine_cores) {
-  struct percore_field fields[BOARD_AVERAGE];
-  const struct percore_table table = {.name = "cores",
-                                      .storage = PERCORE_OWNED,
-                                      .fields = fields,
-                                      .field_count = BOARD_AVERAGE,
-                                      .max_rows = machine_cores,
-                                      .flags = PERCORE_CONSISTENT};
+/* Publishes a board of zeros that is fresh. Its last field is an average. */
+static struct percore_region *publish_lies(enum percore_storage storage,
+                                           uint32_t field_count,
+                                           uint32_t machine_cores,
+                                           percore_owned_table_t *rows) {
+  static char names[PERCORE_MAX_COLUMNS][BOARD_NAME_SIZE];
+  static struct percore_field fields[PERCORE_MAX_COLUMNS];
+  const struct percore_table table = {
+      .name = "cores",
+      .storage = storage,
+      .fields = fields,
+      .field_count = field_count,
+      .max_rows = machine_cores,
+      .flags = storage == PERCORE_OWNED ? PERCORE_CONSISTENT : 0};
   struct percore_region *region;
-  percore_owned_table_t rows;
-  for (size_t f = 0; f < BOARD_AVERAGE; f++)
-    fields[f] = (struct percore_field){.name = board_column(f)->field.name,
-                                       .unit = "1",
-                                       .kind = PERCORE_GAUGE};
+  for (uint32_t f = 0; f < field_count; f++) {
+    snprintf(names[f], sizeof(names[f]), "other_%u", f);
+    fields[f] = (struct percore_field){
+        .name = f < BOARD_AVERAGE      ? board_column(f)->field.name
+                : f + 1 == field_count ? "average_60s"
+                                       : names[f],
+        .unit = "1",
+        .kind = PERCORE_GAUGE};
+  }
   assert_int_equal(percore_create(&region, BOARD_NAME, &table, 1, NULL), 0);
-  percore_owned_table(region, 0, &rows);
-  for (uint32_t core = 0; core < CORES; core++) {
+  percore_owned_table(region, 0, rows);
+  for (uint32_t core = 0; core < CORES; core++)
     percore_row_add_at(region, 0, core, NULL, core);
-    for (uint32_t f = 0; f < BOARD_AVERAGE; f++)
-      percore_set(percore_owned_row(rows, core), f,
-                  f == BOARD_COLUMN(time_ns)       ? time_ns
-                  : f == BOARD_COLUMN(interval_ns) ? INTERVAL_S * S
-                  : f == BOARD_COLUMN(source)      ? 1
-                  : core == 0                      ? load
-                                                   : 0);
+  for (uint32_t core = 0; storage == PERCORE_OWNED && core < CORES; core++) {
+    percore_owned_row_t row = percore_owned_row(*rows, core);
+    percore_set(row, BOARD_COLUMN(time_ns), now_ns());
+    percore_set(row, BOARD_COLUMN(interval_ns), INTERVAL_S * S);
+    percore_set(row, BOARD_COLUMN(source), 1);
   }
   return region;
 }
 
 TEST(lies_are_not_believed) {
   static const struct {
-    uint64_t load;
+    uint64_t load, taken;
     int64_t later_ns;
     uint32_t machine_cores;
     int status;
-  } lies[] = {{0, 0, CORES, 1},
-              {1000001, 0, CORES, 1},
-              {UINT64_MAX, 0, CORES, 1},
-              {0, 100 * (int64_t)S, CORES, -ESTALE},
-              {0, -100 * (int64_t)S, CORES, -ESTALE},
-              {0, INT64_MIN, CORES, -ESTALE},
-              {0, 0, CORES + 1, -ESTALE},
-              {0, 0, 100000, -ESTALE}};
+  } lies[] = {{0, 0, 0, CORES, 1},
+              {1000000, 1, 0, CORES, 1},
+              {1000001, 0, 0, CORES, 1},
+              {UINT64_MAX, 0, 0, CORES, 1},
+              {1, 2, 0, CORES, 1},
+              {0, 0, 100 * (int64_t)S, CORES, -ESTALE},
+              {0, 0, -100 * (int64_t)S, CORES, -ESTALE},
+              {0, 0, INT64_MIN, CORES, -ESTALE},
+              {0, 0, 0, CORES + 1, -ESTALE},
+              {0, 0, 0, 100000, -ESTALE}};
   for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-    uint64_t time_ns = now_ns();
-    struct percore_region *region =
-        publish_lies(lies[i].load, time_ns + (uint64_t)lies[i].later_ns,
-                     lies[i].machine_cores);
+    percore_owned_table_t rows;
+    struct percore_region *region = publish_lies(PERCORE_OWNED, BOARD_AVERAGE,
+                                                 lies[i].machine_cores, &rows);
+    percore_owned_row_t row = percore_owned_row(rows, 0);
+    percore_set(row, BOARD_COLUMN(load), lies[i].load);
+    percore_set(row, BOARD_COLUMN(taken), lies[i].taken);
+    if (lies[i].later_ns != 0)
+      percore_set(row, BOARD_COLUMN(time_ns),
+                  now_ns() + (uint64_t)lies[i].later_ns);
     struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
     assert_int_equal(board_reader_update(fresh), lies[i].status);
     if (lies[i].status == 1) {
-      assert_true(isnan(load_in(fresh, 0)) == (lies[i].load != 0));
+      assert_true(isnan(load_in(fresh, 0)) == (i > 1));
       assert_near(load_in(fresh, 1), 0, 0);
     }
     board_reader_close(fresh);
@@ -271,15 +308,51 @@ TEST(lies_are_not_believed) {
   }
 }
 
-TEST(while_a_row_is_written_the_last_picture_is_true) {
-  uint64_t time_ns = now_ns();
-  struct percore_region *region = publish_lies(0, time_ns, CORES);
+TEST(an_average_in_a_column_that_is_not_read_is_not_known) {
+  static const struct {
+    uint32_t field_count;
+    size_t column;
+  } boards[] = {{BOARD_AVERAGE + 1, BOARD_AVERAGE},
+                {BOARD_COLUMNS, BOARD_COLUMNS - 1},
+                {BOARD_COLUMNS + 1, BOARD_COLUMNS},
+                {BOARD_COLUMNS + 9, BOARD_COLUMNS}};
+  for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
+    percore_owned_table_t rows;
+    struct percore_region *region =
+        publish_lies(PERCORE_OWNED, boards[i].field_count, CORES, &rows);
+    struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
+    assert_int_equal(board_reader_update(fresh), 1);
+    assert_int_equal(board_reader_average(fresh, 60), boards[i].column);
+    board_reader_close(fresh);
+    percore_destroy(region);
+  }
+}
+
+/* Rows of such a table are sums over all slots, which take seconds to read. */
+TEST(a_board_with_a_copy_of_its_rows_for_each_slot_is_not_read) {
   percore_owned_table_t rows;
-  percore_owned_table(region, 0, &rows);
+  percore_core_table_t table;
+  percore_slot_t slot;
+  struct percore_region *region =
+      publish_lies(PERCORE_PER_CORE, BOARD_AVERAGE, CORES, &rows);
+  assert_int_equal(percore_attach(region, "liar", 0, &slot), 0);
+  percore_core_table(region, 0, &table);
+  percore_core_row_t row = percore_core_row(slot, table, 0);
+  percore_set(row, BOARD_COLUMN(time_ns), now_ns());
+  percore_set(row, BOARD_COLUMN(interval_ns), INTERVAL_S * S);
+  assert_int_equal(update_at(0), -ESTALE);
+  percore_detach(region, slot);
+  percore_destroy(region);
+}
+
+TEST(while_a_row_is_written_the_last_picture_is_true) {
+  percore_owned_table_t rows;
+  struct percore_region *region =
+      publish_lies(PERCORE_OWNED, BOARD_AVERAGE, CORES, &rows);
   percore_owned_row_t row = percore_owned_row(rows, 0);
   assert_int_equal(update_at(0), 1);
   percore_row_begin(row);
-  percore_set(row, BOARD_COLUMN(time_ns), time_ns + 1);
+  percore_set(row, BOARD_COLUMN(time_ns), now_ns());
   assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 0);
   assert_near(load_of(1), 0, 0);
   percore_row_end(row);

@@ -4,7 +4,7 @@
 #include "percore_config.h"
 
 #include "base/bpf.h"
-#include "map/source.h"
+#include "map/feed.h"
 
 #include "region_unit.h"
 
@@ -140,7 +140,7 @@ static void see(void) {
 /* Reads the map, even if it has just been read. */
 static void update(struct map_publisher *publisher) {
   if (publisher->len > 0)
-    publisher->sources[0].next_ns = 0;
+    publisher->feeds[0].next_ns = 0;
   map_publisher_update(publisher);
   faults_on = false;
   if (publisher->region != NULL)

@@ -1,6 +1,6 @@
 /* Tests how much an entry of a BPF map counts between two readings. */
-#include "map/entries.h"
 #include "map/growth.h"
+#include "map/known.h"
 
 #include "unit.h"
 
@@ -99,11 +99,10 @@ TEST(a_narrow_counter_that_may_wrap_unnoticed_is_fast) {
   now[0].drops += UINT32_MAX / 4;
   now[0].packets += UINT64_MAX / 2;
   look();
-  assert_false(falls.fast[DROPS]);
+  assert_null(falls.fast);
   now[0].drops += UINT32_MAX / 4 + 1;
   look();
-  assert_true(falls.fast[DROPS]);
-  assert_false(falls.fast[PACKETS]);
+  assert_ptr_equal(falls.fast, &list[DROPS]);
 }
 
 TEST(an_entry_whose_counters_all_decreased_was_created_again) {
@@ -229,47 +228,47 @@ static bool was_not_read(void *context, const struct map_entry *entry) {
 }
 
 TEST(entries_are_found_by_their_keys_however_many_there_are) {
-  struct map_entries entries;
-  map_entries_init(&entries, sizeof(uint64_t), 2);
+  struct map_known entries;
+  map_known_init(&entries, sizeof(uint64_t), 2);
   for (uint64_t key = 0; key < 1000; key++) {
-    assert_int_equal(map_entries_find(&entries, &key), -1);
-    long entry = map_entries_add(&entries, &key);
+    assert_int_equal(map_known_find(&entries, &key), -1);
+    long entry = map_known_add(&entries, &key);
     assert_true(entry >= 0);
     entries.list[entry].row = (uint32_t)key;
-    map_entries_values(&entries, (size_t)entry)[1] = key * 3;
+    map_known_values(&entries, (size_t)entry)[1] = key * 3;
   }
   for (uint64_t key = 0; key < 1000; key++) {
-    long entry = map_entries_find(&entries, &key);
+    long entry = map_known_find(&entries, &key);
     assert_true(entry >= 0);
     assert_int_equal(entries.list[entry].row, key);
-    assert_int_equal(map_entries_values(&entries, (size_t)entry)[1], key * 3);
+    assert_int_equal(map_known_values(&entries, (size_t)entry)[1], key * 3);
   }
-  assert_int_equal(entries.live, 1000);
-  map_entries_free(&entries);
+  assert_int_equal(entries.len, 1000);
+  map_known_free(&entries);
 }
 
 TEST(entries_that_were_not_read_make_room_for_others) {
-  struct map_entries entries;
-  map_entries_init(&entries, sizeof(uint64_t), 1);
+  struct map_known entries;
+  map_known_init(&entries, sizeof(uint64_t), 1);
   gone_len = 0;
   for (uint64_t key = 0; key < 100; key++) {
-    long entry = map_entries_add(&entries, &key);
+    long entry = map_known_add(&entries, &key);
     entries.list[entry].row = (uint32_t)key;
     entries.list[entry].pass = key % 2 ? 1 : 0;
   }
-  map_entries_sweep(&entries, was_not_read, NULL);
+  map_known_sweep(&entries, was_not_read, NULL);
   assert_int_equal(gone_len, 50);
-  assert_int_equal(entries.live, 50);
+  assert_int_equal(entries.len, 50);
   for (uint64_t key = 0; key < 100; key++)
-    assert_int_equal(map_entries_find(&entries, &key) >= 0, key % 2);
-  size_t len = entries.len;
+    assert_int_equal(map_known_find(&entries, &key) >= 0, key % 2);
+  size_t capacity = entries.capacity;
   for (uint64_t key = 1000; key < 1050; key++) {
-    long entry = map_entries_add(&entries, &key);
-    assert_int_equal(map_entries_values(&entries, (size_t)entry)[0], 0);
-    map_entries_values(&entries, (size_t)entry)[0] = key;
+    long entry = map_known_add(&entries, &key);
+    assert_int_equal(map_known_values(&entries, (size_t)entry)[0], 0);
+    map_known_values(&entries, (size_t)entry)[0] = key;
   }
-  assert_int_equal(entries.len, len);
-  map_entries_free(&entries);
+  assert_int_equal(entries.capacity, capacity);
+  map_known_free(&entries);
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin};

@@ -1,8 +1,8 @@
 /* Tests the names of fields and rows of BPF maps, made from correct and
  * malformed type information (BTF), which the tests write themselves. */
+#include "map/feed.h"
 #include "map/fields.h"
 #include "map/keys.h"
-#include "map/source.h"
 #include "region/layout.h"
 
 #include "unit.h"
@@ -318,23 +318,23 @@ TEST(a_map_of_another_size_is_not_taken_for_this_one) {
  */
 
 /* Reads the fields of a map from the file, as a publisher does. */
-static int learn(struct map_source *source, struct names wanted,
+static int learn(struct map_feed *feed, struct names wanted,
                  struct names gauges) {
   write_file();
-  *source = (struct map_source){
+  *feed = (struct map_feed){
       .table = {.object = path, .fields = wanted, .gauges = gauges},
       .map = {.info = info}};
-  int status = map_source_learn(source, why);
+  int status = map_feed_learn(feed, why);
   unlink(path);
-  fields = source->fields;
-  types = source->types;
+  fields = feed->fields;
+  types = feed->types;
   need_library(status);
   return status;
 }
 
 TEST(fields_are_chosen_and_made_gauges_by_their_names) {
   static const char *wanted[] = {"queued", "packets"}, *gauges[] = {"queued"};
-  struct map_source source;
+  struct map_feed feed;
   uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 24);
   member("packets", u64, 0);
@@ -342,7 +342,7 @@ TEST(fields_are_chosen_and_made_gauges_by_their_names) {
   member("queued", u64, 16);
   declare_map(u32, 4, value, 24);
   assert_int_equal(
-      learn(&source, (struct names){wanted, 2}, (struct names){gauges, 1}), 0);
+      learn(&feed, (struct names){wanted, 2}, (struct names){gauges, 1}), 0);
   assert_int_equal(fields.len, 2);
   assert_field(0, "packets", 0, 8, false);
   assert_field(1, "queued", 16, 8, true);
@@ -374,13 +374,13 @@ static void write_variables(void) {
 TEST(of_global_variables_only_tagged_and_named_ones_are_read) {
   static const char *wanted[] = {"hits"};
   static const struct names none;
-  struct map_source source;
+  struct map_feed feed;
   write_variables();
-  assert_int_equal(learn(&source, none, none), 0);
+  assert_int_equal(learn(&feed, none, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "tagged", 16, 8, false);
   end();
-  assert_int_equal(learn(&source, (struct names){wanted, 1}, none), 0);
+  assert_int_equal(learn(&feed, (struct names){wanted, 1}, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "hits", 0, 8, false);
 }

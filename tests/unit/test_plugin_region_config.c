@@ -147,6 +147,8 @@ TEST(an_option_that_is_unknown_is_a_warning) {
                   "</Table>\n</Region>\n");
   assert_non_null(fake_logged(LOG_WARNING, "\"Colour\" in <Region>"));
   assert_non_null(fake_logged(LOG_WARNING, "\"Sauce\" in <Table>"));
+  assert_accepted("<Map \"/a/b\">\nTop 5\n</Map>\n");
+  assert_non_null(fake_logged(LOG_WARNING, "\"Top\" in <Map>"));
   assert_int_equal(fake_count_logged(LOG_ERR), 0);
 }
 

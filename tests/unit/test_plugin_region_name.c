@@ -1,5 +1,5 @@
 /* Tests how the names of rows are cleaned: they are untrusted bytes. */
-#include "plugin/region_sum.h"
+#include "plugin/regions.h"
 
 #include "unit.h"
 

@@ -1,10 +1,10 @@
 /* Tests how reading a BPF map turns its entries into rows of the region. The
- * map is simulated: this file defines the functions of open.c, rows.c and
+ * map is simulated: this file defines the functions of open.c, read.c and
  * keys.c. */
+#include "map/feed.h"
 #include "map/growth.h"
 #include "map/keys.h"
 #include "map/publish.h"
-#include "map/source.h"
 
 #include "region_unit.h"
 
@@ -189,14 +189,14 @@ static size_t see_rows(void) {
 /* Makes the publisher read the map, and then reads the region. Returns the
  * number of rows. */
 static size_t look(void) {
-  publisher->sources[0].next_ns = 0;
+  publisher->feeds[0].next_ns = 0;
   map_publisher_update(publisher);
   return see_rows();
 }
 
 static struct names gauges;
 
-static void publish(uint32_t type, uint32_t max_rows, bool fresh) {
+static void publish(uint32_t type, uint32_t max_rows, bool from_zero) {
   static struct map_field fields[FIELDS] = {
       {.name = "packets", .size = 8},
       {.name = "bytes", .offset = 8, .size = 8}};
@@ -214,7 +214,7 @@ static void publish(uint32_t type, uint32_t max_rows, bool fresh) {
                                       .max_entries = KEYS};
   publisher = map_publisher_open(&options);
   assert_non_null(publisher);
-  assert_int_equal(map_publisher_add(publisher, &table, fresh), 0);
+  assert_int_equal(map_publisher_add(publisher, &table, from_zero), 0);
 }
 
 static void begin(void) {
@@ -345,7 +345,7 @@ TEST(keys_with_the_same_name_count_in_one_row) {
     assert_int_equal(rows[1].shown[0], 20);
     add(0, 1, 1);
     add(4, 2, 2);
-    publisher->outdated = true;
+    publisher->feeds[0].columns = 0;
     look(); /* the reader loses the old region */
     assert_int_equal(look(), 2);
     assert_int_equal(rows[0].shown[0], 3);
@@ -405,7 +405,7 @@ TEST(a_withheld_field_leaves_the_region_as_it_is) {
   for (int i = 0; i < 2 * MAP_FALLS_MAX; i++) {
     kernel.entries[0].copies[0].fields[0]++;
     kernel.entries[0].copies[0].fields[1]--;
-    publisher->sources[0].next_ns = 0;
+    publisher->feeds[0].next_ns = 0;
     map_publisher_update(publisher);
   }
   assert_int_equal(said_len, 1);
@@ -415,11 +415,25 @@ TEST(a_withheld_field_leaves_the_region_as_it_is) {
   for (int i = 0; i < 5; i++) {
     kernel.entries[0].copies[0].fields[0]++;
     kernel.entries[0].copies[0].fields[1]--;
-    publisher->sources[0].next_ns = 0;
+    publisher->feeds[0].next_ns = 0;
     map_publisher_update(publisher);
-    assert_false(publisher->outdated);
     assert_ptr_equal(publisher->region, region);
   }
+}
+
+TEST(fields_that_decrease_together_are_reported_in_one_message) {
+  unit_need_receivers();
+  publish(0, ROWS_MAX, true); /* an array */
+  add(0, 1000, 1000);
+  look();
+  for (int i = 0; i < 2 * MAP_FALLS_MAX; i++) {
+    for (int f = 0; f < FIELDS; f++)
+      kernel.entries[0].copies[0].fields[f]--;
+    look();
+  }
+  assert_int_equal(said_len, 1);
+  assert_true(was_said("field packets and 1 more decreased"));
+  assert_null(publisher->region); /* no field is left */
 }
 
 TEST(a_counter_that_may_wrap_unnoticed_is_warned_about_once) {
@@ -429,7 +443,7 @@ TEST(a_counter_that_may_wrap_unnoticed_is_warned_about_once) {
     add(0, 1, 1);
     look();
     assert_int_equal(said_len, i > 0);
-    publisher->sources[0].falls.fast[0] = true;
+    publisher->feeds[0].falls.fast = publisher->feeds[0].fields.list;
   }
   assert_true(was_said("field packets grew by more than a quarter"));
   assert_true(was_said("64 bits"));
@@ -449,7 +463,7 @@ static struct {
   bool known;
   struct value last[COPIES];
 } model[KEYS];
-static bool model_fresh;
+static bool model_from_zero;
 
 static void grow(const struct value *last, const struct value *now,
                  uint64_t *growth) {
@@ -480,7 +494,7 @@ static void follow(uint32_t key) {
   for (int copy = 0; copy < COPIES; copy++) {
     struct value *last = &model[key].last[copy];
     const struct value *now = &kernel.entries[key].copies[copy];
-    if (model[key].known || model_fresh)
+    if (model[key].known || model_from_zero)
       grow(model[key].known ? last : &none, now, growth);
     *last = *now;
   }
@@ -513,7 +527,7 @@ static void check_look(void) {
   if (!complete)
     return;
   assert_int_equal(len, alive < ROWS_MAX ? alive : ROWS_MAX);
-  model_fresh = alive <= ROWS_MAX;
+  model_from_zero = alive <= ROWS_MAX;
 }
 
 static void happen(void) {
@@ -542,7 +556,7 @@ static void happen(void) {
 
 static void play(uint32_t type) {
   memset(model, 0, sizeof(model));
-  model_fresh = false;
+  model_from_zero = false;
   publish(type, ROWS_MAX, false);
   check_look();
   for (int i = 0; i < 4000; i++) {
@@ -556,7 +570,7 @@ static void play(uint32_t type) {
       memset(kernel.entries, 0, sizeof(kernel.entries));
       memset(model, 0, sizeof(model));
       kernel.info.id++;
-      model_fresh = true;
+      model_from_zero = true;
     }
     check_look();
   }

@@ -1,0 +1,518 @@
+/* How regions are read: what belongs to what, which thread uses it, and the
+ * words that the files region_* use. The way of a count, from a cell to a
+ * PUTVAL:
+ *
+ *   a producer adds to a cell        in its shared memory (region/cells.h)
+ *        |
+ *        | region_tile_read          copies the cells of some rows
+ *        v
+ *   region_input.last                how far the growth of cells is counted
+ *        |
+ *        | region_row_count          adds the growth since then
+ *        v
+ *   region_sum_row.now, other.now    what a name has counted
+ *        |
+ *        | region_sum_put            dispatches it, and copies it to `sent`
+ *        v
+ *   plugin_dispatch_values           collectd's queue; output plugins write it
+ *
+ * An entry of a BPF map takes the same way after map_sampler has copied its
+ * value to a cell of a region of its own (map/publish.h).
+ *
+ * What belongs to what, with an example:
+ *
+ *   region_watch                     all regions of the host
+ *    +- region_instance  gtpu@east   a socket, and its present producer
+ *    |   +- region_reader            the producer's mapped memory
+ *    |   +- region_input  session    a table of the producer --------+
+ *    |       +- region_object 17     what holds row 17 of the table  | is
+ *    |                               and counts for a region_sum_row | added
+ *    +- region_budget  gtpu          a user's regions of one name,   | to
+ *        |                           and what they may take          |
+ *        +- region_sum  session      a table as it is reported <-----+
+ *            +- region_sum_row eth0  what is counted under a name
+ *            +- other                what no shown row has counted
+ *
+ * The thread of region_thread uses all of this, and no other thread does,
+ * except that the thread which lists the runtime directory has `list` in
+ * region_list.c, and that the sampler's thread takes empty polls from
+ * region_room, under its lock.
+ *
+ *   round      what the thread does in one interval: region_watch_round
+ *   scan       reading all of a table or directory; may take several rounds
+ *   piece      what is read of a region before the next region's turn
+ *   put        dispatching the values of a sum, after scans of all its inputs
+ *   object     what a producer's row holds from percore_row_add until
+ *              percore_row_remove; its row may then hold another object
+ *   shown      said of a row that is reported: its objects are tracked
+ *   tracked    said of an object whose cells are remembered from scan to scan
+ *   candidate  an object that Top may choose to show
+ *   mark       what is remembered of a row that is not tracked
+ *   copy       0: values over all cores; 1 + N: those of core N
+ *   owes       said of a row that has counted more than was dispatched
+ */
+#ifndef PERCORE_PLUGIN_REGIONS_H
+#define PERCORE_PLUGIN_REGIONS_H
+
+#include "region_config.h"
+#include "region_log.h"
+#include "region_watch.h"
+#include "region_workers.h"
+
+#include "region/reader.h"
+
+#include <errno.h>
+
+/* ---------------------------------------------------------------------------
+ * region_sum: one table of a region as it is reported, summed over all
+ * producers of the region.
+ *
+ * A row has the counts that were made under its name while the row was shown.
+ * They never decrease, whatever happens to producers. `other` has the rest of
+ * what the table counted, so rows + other = table, and rows that are not shown
+ * take no memory.
+ *
+ * A put dispatches the values of a sum. In the first of several consecutive
+ * puts that contain a row, each of its counters is a point with the count that
+ * was dispatched last, 0 in a new row, stamped with the time from which on the
+ * row counts. What it counts follows from the next put on. So each growth has
+ * two points, between which a data store finds it, and the order in which
+ * collectd's threads write the points of one put does not matter. */
+
+/* What a user's producers of one region, with all its instances, may take, and
+ * its sums: one for each table of the region or, if ReportPerInstance is set,
+ * of an instance. */
+struct region_budget {
+  struct region_budget *next;
+  struct region_log *log;
+  const struct region_config *config;
+  struct region_allowance memory, values;
+  struct region_sum *sums;
+  size_t instances;
+  uid_t uid;     /* -1: all users that AllowUser names */
+  bool is_apart; /* its series have a suffix */
+  char name[128];
+};
+
+#define REGION_SUM_NAME_SIZE 128
+
+struct region_sum_field {
+  char name[REGION_SUM_NAME_SIZE];
+  char label[REGION_SUM_NAME_SIZE]; /* the field's name in identifiers */
+  uint32_t kind, aggregation, column, cells, sub_bits;
+  uint64_t put; /* number of the last put that contained the field; 0: none */
+  bool wanted;
+  bool cycles; /* values are in cycles, which are converted to ns */
+};
+
+/* Arrays of values are [copy][column]. Copy 0 is the sum over all cores, copy
+ * 1 + N is core N. */
+struct region_sum_row {
+  struct region_sum_row *next; /* with the same hash */
+  uint64_t put; /* number of the last put that contained the row; 0: none */
+  uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
+                        did not contain it */
+  uint32_t copies;   /* allocated: at least those of the sum */
+  uint32_t objects;  /* tracked objects, over all inputs */
+  uint32_t parts;    /* inputs whose up-down counters, gauges and states are in
+                        `now` */
+  bool shown;        /* its objects count for it, not for `other` */
+  bool contends, again; /* is a candidate; was one lately */
+  bool put_now;         /* this put contains the row */
+  int64_t weight;       /* Top ranks by it */
+  uint64_t
+      *now; /* counts; up-down counters, gauges and states: at the last put */
+  uint64_t *sent; /* counts that were dispatched last */
+  char name[];
+};
+
+struct region_columns {
+  struct region_column {
+    uint32_t column, field;
+  } * list;
+  uint32_t len;
+};
+
+struct region_sum {
+  struct region_sum *next;                  /* of the same budget */
+  const struct region_table_config *config; /* NULL: no <Table> block */
+  struct region_budget *budget;
+  char instance[REGION_SUM_NAME_SIZE]; /* "": the sum of all instances */
+  char table[REGION_SUM_NAME_SIZE];
+  uint64_t tsc_hz; /* 0: cycles are not converted */
+
+  /* The structure of the table, which never changes. */
+  struct region_sum_field *fields;
+  uint32_t field_count, columns, core_count;
+  /* The columns to read. counters: those of counters and histograms; present:
+   * those of up-down counters, gauges and states. */
+  struct region_columns counters, present;
+  uint32_t values;       /* of a row, in one copy */
+  bool single, per_core; /* the table has a single row; it is PER_CORE */
+  bool is_core;          /* the built-in table `core` */
+  bool chooses_rows;     /* the option Row is set */
+  const struct region_sum_field
+      *ranks_by; /* by which Top ranks rows, or NULL */
+
+  struct region_sum_row **rows, **chains; /* chains: hash table of `capacity` */
+  size_t len, capacity, shown;
+  struct region_sum_row *other;
+  struct region_input *inputs; /* tables of producers that are added to it */
+  uint32_t open;               /* inputs that are being read */
+  uint32_t copies;             /* 1, or 1 + core_count; never increases */
+  uint8_t *core_used;          /* cores with a slot */
+  uint64_t *core_put;          /* like `put` of a row */
+  uint64_t puts, put_ns;       /* number and CLOCK_REALTIME of the last put */
+  uint64_t read_ns;     /* CLOCK_MONOTONIC: when an input was last read */
+  bool is_new;          /* an input was read completely since the last put */
+  size_t charged;       /* values charged to the budget */
+  uint64_t names_shown; /* incremented whenever Top shows another name */
+};
+
+/* ---------------------------------------------------------------------------
+ * region_input: reads one table of one producer again and again, and adds what
+ * it counted to a sum.
+ * Cells are never zeroed, so the growth of the sum of all cells is what the
+ * table counted, whichever objects held its rows. What the cells of tracked
+ * objects grew belongs to their rows, and is taken from `other`. */
+
+/* A tracked object, or a candidate: an object that Top may show, with its cells
+ * at the last scan. */
+struct region_object {
+  struct region_sum_row *row; /* NULL: none yet, or it counts no more */
+  uint64_t generation;
+  uint32_t number;
+  uint32_t copies; /* allocated: at least those of the sum */
+  bool is_chosen;  /* until the next scan, its gauges are in `other` */
+  int64_t weight;  /* of a candidate */
+  uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
+                      up-down counters, gauges or states, what to subtract from
+                      them */
+};
+
+/* What is remembered about the rows of a table with several rows: arrays with
+ * an element for each possible row, of which only pages that were written take
+ * memory. Without Top and Row, only `incarnation` is written. */
+struct region_marks {
+  /* Of the last object seen in the row; 0: none; REGION_UNREAD: the last scan
+   * did not read the row. */
+  uint32_t *incarnation;
+  /* The last scan in which it was a candidate and not chosen; 0: none. */
+  uint32_t *candidate_in;
+  /* Cell value, at the last scan, of the column that Top ranks by. */
+  uint64_t *weighed;
+  uint32_t len; /* rows that have marks; 0: not needed, or memory is short */
+  size_t size;  /* of the memory of all arrays */
+};
+#define REGION_UNREAD UINT32_MAX
+/* candidate_in: no option Row matches the name */
+#define REGION_UNWANTED UINT32_MAX
+
+struct region_objects {
+  struct region_object **list;
+  size_t len, capacity;
+};
+
+struct region_input {
+  struct region_instance *instance;
+  uint32_t number;        /* index of the table in the directory */
+  struct region_sum *sum; /* NULL: not added to any sum */
+  struct region_input *next_of_sum;
+  bool from_zero; /* all of its counts are reported, including those before the
+                     first scan */
+  uint64_t start_ns;  /* CLOCK_REALTIME: when the producer started */
+  bool scanned;       /* at least one scan is complete */
+  bool left_out_once; /* it could not be added to a sum */
+  bool ending;     /* the producer has ended; its last scan is not complete */
+  bool awaits_put; /* the sum was not put since the last scan began */
+  uint64_t names_seen; /* the sum's names_shown, when the last scan began */
+  uint32_t scans;
+  /* The current scan. */
+  bool underway, looks_names_up, skips; /* skips: see skip_light */
+  struct region_tile *tile;             /* that of the watch */
+  uint32_t next_row;
+  size_t next_object, objects_len;
+  uint64_t live, left_out, names_matched;
+  uint64_t *last, *now; /* [copy][column]: sums of all cells */
+  uint64_t *present; /* [column]: up-down counters, gauges and states of objects
+                        without a row, in the last scan */
+  bool has_present;
+  struct region_marks marks;
+  uint32_t rows_read;               /* the most rows that a scan has read */
+  struct region_objects objects;    /* sorted by number */
+  struct region_objects candidates; /* of the last scan */
+  int64_t least; /* candidates with this weight or less are rejected */
+  size_t bytes;  /* charged to the budget, except for objects */
+};
+
+/* ---------------------------------------------------------------------------
+ * Instances
+ */
+
+/* How long instances without a producer, and tables without one, are kept. */
+#define REGION_FORGET_NS UINT64_C(600000000000)
+
+enum region_health {
+  REGION_UNKNOWN,
+  REGION_WELL,
+  REGION_STALE,
+  REGION_STOPPED,
+  REGION_DEAD
+};
+
+struct region_instance {
+  struct region_instance *next;
+  struct region_watch *watch;
+  char name[64];   /* "": the region has no instances */
+  char label[194]; /* for messages: gtpu, or gtpu@east */
+  struct region_reader *reader;
+  uid_t uid; /* uid of the process that listened when the name was first seen;
+                -1: unknown */
+  struct region_budget *budget;
+  uint64_t attaches_refused, adds_refused; /* totals at the last reading */
+  struct region_input *inputs;
+  uint32_t input_count;
+  uint32_t next_input; /* the next input to read */
+  uint32_t begun;      /* inputs that this scan has begun to read */
+  uint64_t read_in;    /* the last round in which it was read */
+  uint64_t looked_in;  /* the last round in which it was looked after */
+  struct region_workers workers;
+  bool from_zero; /* none of the producer's counts have been reported */
+  uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when the producer was found to
+                               have ended, until its last counts are read; 0 */
+  uint64_t counted_in;      /* the last round in which its workers were read */
+  enum region_health health;
+  bool listed;    /* the socket is in the runtime directory */
+  bool met;       /* the present scan of the directory has found it */
+  bool restarted; /* the name has a different producer than in the previous
+                     round */
+  bool silent;    /* a process listens but does not answer, or is stopped */
+  uint64_t silent_since_ns;
+  /* CLOCK_BOOTTIME: no producer of the name that started later was read. */
+  uint64_t after_boottime_ns;
+  uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
+  int complaint;      /* errno of the last logged reason why the instance is not
+                         read; 0: none */
+};
+
+struct region_watch {
+  struct region_watch_options options;
+  struct region_instance *instances;
+  size_t instances_len;
+  uint64_t scan_ns;           /* CLOCK_MONOTONIC: when a scan of the runtime
+                                 directory began; 0: there is none */
+  uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool strangers;             /* it has sockets at which nobody listens */
+  uint64_t after_boottime_ns; /* initial value of that of an instance */
+  struct region_log log;
+  struct region_pool memory, values; /* MaxMemory, MaxValues */
+  struct region_tile tile;           /* the rows that are being read */
+  struct region_budget *budgets;
+  struct region_useful useful;
+  struct machine *machine; /* NULL: no useful load so far */
+  struct topology topology;
+  uint64_t topology_ns;
+  uint64_t round;
+  uint64_t put_ns; /* CLOCK_REALTIME: when values were last dispatched */
+  int regions, silent, stale, stuck;                      /* in this round */
+  uint64_t attaches_refused, adds_refused, rows_left_out; /* since start */
+  struct region_moment now;                               /* this round */
+  bool any_met; /* a region was found since start */
+};
+
+/* ---------------------------------------------------------------------------
+ * Sums: region_sum.c
+ */
+
+static inline struct region_about
+region_about_sum(const struct region_sum *sum) {
+  return (struct region_about){.log = sum->budget->log,
+                               .uid = sum->budget->uid,
+                               .region = sum->budget->name,
+                               .part = sum->table};
+}
+
+/* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
+ * allowance is too small or calloc fails. */
+void *region_claim(struct region_allowance *allowance, size_t size);
+
+/* Creates the sum for table t of a directory. tsc_hz is the frequency of the
+ * first producer's TSC. Returns NULL if out of memory. */
+struct region_sum *region_sum_new(const struct region_directory *directory,
+                                  uint32_t t, const char *instance,
+                                  uint64_t tsc_hz,
+                                  struct region_budget *budget);
+void region_sum_free(struct region_sum *sum);
+
+/* True if the directory's table t has the same fields as the sum. */
+bool region_sum_fits(const struct region_sum *sum,
+                     const struct region_directory *directory, uint32_t t);
+
+/* Copies the counts from `from` for fields with the same name and kind. */
+void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
+
+/* Copies the name of a row, which is untrusted bytes, for use in an identifier.
+ * `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and bytes that are
+ * not UTF-8 are replaced by `_`; an empty name becomes `_`. A name that does
+ * not fit into size bytes is cut after a whole character. */
+void region_name_clean(char *clean, size_t size, const char *name);
+
+/* Returns the row with this name, which is cleaned first: names that become
+ * equal share a row. If there is none, makes it if `make` is set. Returns NULL
+ * if there is none, if out of memory, or for the name `other`. */
+struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
+                                       bool make);
+
+/* Shows a row, unless its values exceed the budget. */
+bool region_sum_show(struct region_sum *sum, struct region_sum_row *row);
+void region_sum_hide(struct region_sum *sum, struct region_sum_row *row);
+
+/* Returns how many values a row has in the copies that are reported. */
+size_t region_sum_row_values(const struct region_sum *sum);
+
+/* True if a counter has grown since it was dispatched. */
+bool region_sum_row_owes(const struct region_sum *sum,
+                         const struct region_sum_row *row);
+bool region_sum_owes(const struct region_sum *sum);
+
+/* Combines an up-down counter, gauge or state with the one in *now, or replaces
+ * it. */
+void region_sum_combine(const struct region_sum *sum,
+                        const struct region_column *column, uint64_t *now,
+                        uint64_t value, bool replace);
+
+/* Adds what the cells of one copy have grown since `last` to the row, and
+ * updates `last`. `other` gets the growth of the whole table, from which the
+ * growth of other rows is subtracted here. A cell that has decreased does not
+ * count until it exceeds its former value. Returns true if a cell has
+ * decreased. */
+bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
+                      uint32_t copy, uint64_t *last, const uint64_t *cells);
+
+/* Frees the oldest hidden rows if there are too many. */
+void region_sum_forget(struct region_sum *sum);
+
+/* Chooses the rows that Top shows (region_top.c). */
+void region_sum_choose(struct region_sum *sum);
+
+/* Dispatches the values (region_put.c). */
+void region_sum_put(struct region_sum *sum, struct region_watch *watch);
+
+/* ---------------------------------------------------------------------------
+ * Inputs: region_input.c
+ */
+
+/* How many cells are read at a time, which takes a few milliseconds. */
+#define REGION_PIECE_CELLS UINT64_C(131072)
+
+/* Returns the sum of two weights, which come from producers and could overflow
+ * it. */
+static inline int64_t region_weights_add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum))
+    return b < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
+/* Removes the input from its sum, and frees it. */
+void region_input_leave(struct region_input *input);
+
+/* Begins a scan, unless one is in progress, or has been made since the last
+ * put. An ending input is always read. */
+void region_input_begin(struct region_input *input);
+
+/* Reads rows until the scan is complete or *cells_left is 0, and subtracts the
+ * cost of reading, in cells. Returns false if no scan is in progress. */
+bool region_input_read(struct region_input *input, uint64_t *cells_left);
+
+/* Aborts a scan. No count is lost: the next scan begins at the first row. */
+void region_input_stop(struct region_input *input);
+
+/* Tracks an object for a row. If out of memory, frees it and returns false. */
+bool region_object_show(struct region_input *input,
+                        struct region_object *object,
+                        struct region_sum_row *row);
+void region_object_free(struct region_input *input,
+                        struct region_object *object);
+
+/* ---------------------------------------------------------------------------
+ * Candidates: region_top.c
+ */
+
+/* Frees the candidates from index `from` on. */
+void region_candidates_drop(struct region_input *input, size_t from);
+
+/* Keeps only the candidates with the largest weights. */
+void region_candidates_cut(struct region_input *input);
+
+/* ---------------------------------------------------------------------------
+ * The watch
+ */
+
+static inline struct region_about
+region_about_host(struct region_watch *watch) {
+  return (struct region_about){.log = &watch->log};
+}
+
+static inline struct region_about
+region_about(const struct region_instance *instance, const char *table) {
+  return (struct region_about){.log = &instance->watch->log,
+                               .uid = instance->uid,
+                               .region = instance->label,
+                               .part = table};
+}
+
+static inline bool region_watch_is_wanted(const struct region_watch *watch) {
+  return watch->options.is_wanted(watch->options.argument);
+}
+
+static inline uint64_t region_watch_now_ns(const struct region_watch *watch) {
+  const struct region_watch_options *options = &watch->options;
+  return options->now_ns != NULL ? options->now_ns(options->argument) : 0;
+}
+
+static inline bool
+region_instance_is_alive(const struct region_instance *instance) {
+  return region_reader_presence(instance->reader) == REGION_ALIVE;
+}
+
+/* True if the reader has connected, but the producer has not answered yet. */
+static inline bool
+region_instance_is_unanswered(const struct region_instance *instance) {
+  return region_reader_errno(instance->reader) == ETIMEDOUT ||
+         region_reader_presence(instance->reader) == REGION_SILENT;
+}
+
+void region_instance_free_inputs(struct region_instance *instance);
+
+/* Concludes a round for an instance: reports whether the instance is silent,
+ * stale or gone (region_health.c). */
+void region_health_conclude(struct region_instance *instance);
+
+/* Returns advice for the end of a message that this process was refused access
+ * to a socket or directory. The advice names the group whose members have
+ * access; it is "" if membership would not help. Queries the name service, so
+ * use it only in messages that are logged once. */
+#define REGION_REMEDY_SIZE 256
+const char *region_health_group_remedy(const char *path,
+                                       char text[REGION_REMEDY_SIZE]);
+
+/* ---------------------------------------------------------------------------
+ * Which instances exist: sockets in the runtime directory that a process serves
+ * or served recently (region_list.c).
+ */
+
+/* Looks for new sockets in the runtime directory, and adds their instances. */
+void region_list_look(struct region_watch *watch);
+
+/* Frees instances that have not been served for ten minutes. */
+void region_list_forget(struct region_watch *watch);
+
+/* Returns the budget of a user's regions of that name, which is created if
+ * necessary, or NULL if out of memory. No user takes what a region of another
+ * user needs. Users that AllowUser names are one user. */
+struct region_budget *region_budget_find(struct region_watch *watch,
+                                         const struct region_config *config,
+                                         const char *region, uid_t uid);
+
+#endif
