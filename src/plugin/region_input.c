@@ -28,7 +28,7 @@
 
 static bool make_arrays(struct region_input *input) {
   const struct region_sum *sum = input->sum;
-  size_t cells = (size_t)sum->copies_made * sum->columns;
+  size_t cells = (size_t)sum->copies * sum->columns;
   size_t size = (2 * cells + sum->columns) * sizeof(uint64_t);
   if (input->last != NULL)
     return true;
@@ -498,6 +498,11 @@ static void read_row(struct region_input *input, uint32_t i) {
     input->marks.weighed[row.number] = top_cell(input->sum, row.totals);
 }
 
+/* How many elements of `weighed` are in a cache line, and how many rows ahead
+ * marks are prefetched: the processor's own prefetch begins anew for each tile,
+ * because the tile's cells are read between the marks. */
+enum { LINE = 8, AHEAD = 512 };
+
 /* Skips rows that are neither tracked nor candidates for Top, from the tile's
  * row i on: live objects that the last scan has seen, and which have not grown
  * more than the candidates. Only remembers their cells. */
@@ -518,6 +523,10 @@ static uint32_t skip_light(struct region_input *input, uint32_t i) {
   for (; i < stop; i++) {
     uint64_t generation = tile->generations[i];
     uint64_t now = cells[(size_t)i * columns];
+    if (i % LINE == 0) {
+      __builtin_prefetch(&weighed[i + AHEAD]);
+      __builtin_prefetch(&seen[i + AHEAD]);
+    }
     if (region_state(generation) != REGION_LIVE ||
         seen[i] != region_incarnation(generation) ||
         (int64_t)(now - weighed[i]) > input->least)
@@ -530,13 +539,14 @@ static uint32_t skip_light(struct region_input *input, uint32_t i) {
 }
 
 /* Adds consecutive rows of 1, 2, 4 or 8 columns: eight cells at a time, which
- * compilers make vector instructions of. */
+ * compilers make vector instructions of, if the sums are in registers. */
 #define AT_ONCE 8
 static void add_narrow(uint64_t *now, const uint64_t *cells, size_t len,
                        uint32_t columns) {
   uint64_t sums[AT_ONCE] = {0};
   size_t at = 0;
   for (; at + AT_ONCE <= len; at += AT_ONCE)
+#pragma GCC unroll 8
     for (size_t k = 0; k < AT_ONCE; k++)
       sums[k] += cells[at + k];
   for (size_t k = 0; k < AT_ONCE; k++)

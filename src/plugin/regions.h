@@ -144,7 +144,6 @@ struct region_sum {
   /* The structure of the table, which never changes. */
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
-  uint32_t copies_made; /* allocated: 1, or 1 + core_count */
   /* The columns to read. counters: those of counters and histograms; present:
    * those of up-down counters, gauges and states. */
   struct region_columns counters, present;
@@ -160,7 +159,7 @@ struct region_sum {
   struct region_sum_row *other;
   struct region_input *inputs; /* tables of producers that are added to it */
   uint32_t open;               /* inputs that are being read */
-  uint32_t copies;             /* in use: 1, or 1 + core_count */
+  uint32_t copies;             /* 1, or 1 + core_count; never increases */
   uint8_t *core_used;          /* cores with a slot */
   uint64_t *core_put;          /* like `put` of a row */
   uint64_t puts, put_ns;       /* number and CLOCK_REALTIME of the last put */
@@ -503,8 +502,7 @@ const char *region_health_group_remedy(const char *path,
  * or served recently (region_list.c).
  */
 
-/* Looks for new sockets in the runtime directory, and adds their instances,
- * sorted by name. */
+/* Looks for new sockets in the runtime directory, and adds their instances. */
 void region_list_look(struct region_watch *watch);
 
 /* Frees instances that have not been served for ten minutes. */

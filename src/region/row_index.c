@@ -10,7 +10,7 @@
 
 static const unsigned char *name_of(const struct row_index *index,
                                     uint32_t row) {
-  return index->names + (size_t)row * index->stride;
+  return index->names + (size_t)row * index->size;
 }
 
 static uint32_t hash(const unsigned char *name, size_t size) {
@@ -24,9 +24,8 @@ static uint32_t hash(const unsigned char *name, size_t size) {
   return (uint32_t)h;
 }
 
-void row_index_init(struct row_index *index, const void *names, size_t stride,
-                    size_t size) {
-  *index = (struct row_index){.names = names, .stride = stride, .size = size};
+void row_index_init(struct row_index *index, const void *names, size_t size) {
+  *index = (struct row_index){.names = names, .size = size};
 }
 
 void row_index_free(struct row_index *index) {
