@@ -14,13 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "message.h"
 #include "writer.h"
 
 enum { STACK_SIZE = 512 << 10 };
 
 /* How often to check that the socket still exists: at most, and as long as the
- * name cannot be claimed; and how often the serving thread wakes for it. */
+ * name cannot be claimed; and how often the serving thread wakes for it: at
+ * multiples of this time, as collectd does, so that an idle host wakes once. */
 enum { CHECK_SOCKET_MS = 2000, THREAD_CHECKS_MS = 10000 };
 
 /* ---------------------------------------------------------------------------
@@ -177,7 +179,10 @@ static long serve_turn(struct percore_region *region, bool waits) {
   struct epoll_event events[SERVER_CONNECTIONS + 2];
   bool go_on = true;
   keep_socket(region);
-  int timeout = server->error != 0 ? CHECK_SOCKET_MS : THREAD_CHECKS_MS;
+  uint64_t clock_ms = clock_now_ns(CLOCK_REALTIME) / 1000000;
+  int timeout = server->error != 0
+                    ? CHECK_SOCKET_MS
+                    : THREAD_CHECKS_MS - (int)(clock_ms % THREAD_CHECKS_MS);
   int ready = epoll_wait(server->epoll, events, SERVER_CONNECTIONS + 2,
                          waits ? timeout : 0);
   for (int i = 0; i < ready; i++) {
