@@ -145,7 +145,7 @@ static int begin_tables(struct percore_region *region) {
   for (uint32_t t = 0; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
     row_index_init(&region->state[t].names, region_label(region, table, 0),
-                   table->label_stride, region_label_size(table));
+                   region_label_size(table));
     if (region_provide(region, table->live_offset,
                        sizeof(struct region_table_live)) != 0)
       return -1;

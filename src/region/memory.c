@@ -1,3 +1,5 @@
+/* memory.c: asks how much memory is free, and maps and allocates that of
+ * regions. */
 #include "percore_config.h"
 
 #include <errno.h>
