@@ -82,8 +82,6 @@ void region_useful_add(struct region_useful *useful,
 
 void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
                         struct region_room *room) {
-  if (room == NULL)
-    return;
   pthread_mutex_lock(&room->lock);
   room->stamp_ns = useful->end > 0 ? stamp_ns : 0;
   room->end = useful->end;

@@ -1,23 +1,25 @@
 /* How regions are read: what belongs to what, which thread uses it, and the
- * words that the files region_* use. The way of a count, from a cell to a
- * PUTVAL:
+ * words that the files region_* use. The way of a count, from a cell, or an
+ * entry of a BPF map, to a PUTVAL:
  *
+ *   a program adds to an entry       of a BPF map
+ *        |
+ *        | map_feed_read             map/feed.c: here the thread of map_sampler
+ *        |                           is the producer
+ *        v
  *   a producer adds to a cell        in its shared memory (region/cells.h)
  *        |
- *        | region_tile_read          copies the cells of some rows
+ *        | region_tile_read          region_input.c: copies cells of some rows
  *        v
  *   region_input.last                how far the growth of cells is counted
  *        |
- *        | region_row_count          adds the growth since then
+ *        | region_row_count          region_input.c: adds the growth since then
  *        v
  *   region_sum_row.now, other.now    what a name has counted
  *        |
- *        | region_sum_put            dispatches it, and copies it to `sent`
+ *        | region_sum_put            region_put.c: dispatches it as `sent`
  *        v
  *   plugin_dispatch_values           collectd's queue; output plugins write it
- *
- * An entry of a BPF map takes the same way after map_sampler has copied its
- * value to a cell of a region of its own (map/publish.h).
  *
  * What belongs to what, with an example:
  *
@@ -144,7 +146,6 @@ struct region_sum {
   /* The structure of the table, which never changes. */
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
-  uint32_t copies_made; /* allocated: 1, or 1 + core_count */
   /* The columns to read. counters: those of counters and histograms; present:
    * those of up-down counters, gauges and states. */
   struct region_columns counters, present;
@@ -160,7 +161,7 @@ struct region_sum {
   struct region_sum_row *other;
   struct region_input *inputs; /* tables of producers that are added to it */
   uint32_t open;               /* inputs that are being read */
-  uint32_t copies;             /* in use: 1, or 1 + core_count */
+  uint32_t copies;             /* 1, or 1 + core_count; never increases */
   uint8_t *core_used;          /* cores with a slot */
   uint64_t *core_put;          /* like `put` of a row */
   uint64_t puts, put_ns;       /* number and CLOCK_REALTIME of the last put */
@@ -503,8 +504,7 @@ const char *region_health_group_remedy(const char *path,
  * or served recently (region_list.c).
  */
 
-/* Looks for new sockets in the runtime directory, and adds their instances,
- * sorted by name. */
+/* Looks for new sockets in the runtime directory, and adds their instances. */
 void region_list_look(struct region_watch *watch);
 
 /* Frees instances that have not been served for ten minutes. */

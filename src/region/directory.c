@@ -1,3 +1,5 @@
+/* directory.c: copies the records of a region that nobody trusts, turns them
+ * into the application's description, and checks both. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -13,7 +15,7 @@
 enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
 
 /* Twice the largest row stride that the library chooses. */
-enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS, MAX_LABEL_STRIDE = 512 };
+enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS };
 
 /* ---------------------------------------------------------------------------
  * Header
@@ -248,52 +250,27 @@ static bool core_is_valid(const struct region_directory *directory,
  * Shapes and places of the parts
  */
 
-static bool columns_are_valid(const struct region_directory *directory,
-                              const struct region_table *table,
-                              uint32_t *columns, struct region_fault *fault) {
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    uint32_t number = table->first_field + f;
-    const struct region_field *field = &directory->fields[number];
-    uint32_t cells =
-        region_field_cells(field->kind, field->sub_bits, field->max_bits);
-    const struct region_limit limits[] = {
-        REGION_LIMIT(COLUMNS, "column", field->column, *columns, *columns),
-        REGION_LIMIT(COLUMNS, "number of cells", field->cells, cells, cells),
-        REGION_LIMITS_END};
-    if (!region_within(limits, fault))
-      return region_blame(fault->field,
-                          directory->described_fields[number].name, f);
-    *columns += cells;
-  }
-  return true;
-}
-
-static bool shape_is_valid(const struct region_directory *directory,
-                           const struct region_table *table,
+static bool shape_is_valid(const struct region_table *table,
                            struct region_fault *fault) {
-  uint32_t columns = 0, label_size = region_label_size(table);
-  if (!columns_are_valid(directory, table, &columns, fault))
-    return false;
   bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0,
        single = (table->flags & REGION_TABLE_SINGLE) != 0;
   const struct region_limit limits[] = {
-      REGION_LIMIT(COLUMNS, "number of columns", table->columns, columns,
-                   columns),
       REGION_LIMIT(MAX_ROWS, "maximum number of rows", table->max_rows, 1,
                    single ? 1 : REGION_MAX_ROWS),
       {REGION_RULE_ROW_STRIDE, "row stride", table->row_stride,
-       8 * (columns + consistent), MAX_ROW_STRIDE, 8, NULL},
-      {REGION_RULE_LABEL_STRIDE, "label stride", table->label_stride,
-       label_size, MAX_LABEL_STRIDE, 8, NULL},
+       8 * (table->columns + consistent), MAX_ROW_STRIDE, 8, NULL},
       REGION_LIMITS_END};
   return region_within(limits, fault);
 }
 
 static bool shapes_are_valid(const struct region_directory *directory,
                              struct region_fault *fault) {
-  for (uint32_t t = 0; t < directory->table_count; t++)
-    if (!shape_is_valid(directory, &directory->tables[t], fault))
+  for (uint32_t t = 0; t < directory->table_count; t++) {
+    struct region_table *table = &directory->tables[t];
+    region_place_columns(table, &directory->fields[table->first_field]);
+    if (!shape_is_valid(table, fault))
       return region_blame(fault->table, directory->described[t].name, t);
+  }
   return true;
 }
 

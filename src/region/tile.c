@@ -95,8 +95,8 @@ void region_tile_free(struct region_tile *tile) {
 
 /* Returns the combination of two values of a gauge. If `first`, so_far is the
  * value of the shared block, which only a sum includes. */
-static uint64_t combine_levels(uint32_t aggregation, uint64_t so_far,
-                               uint64_t value, bool first) {
+static uint64_t combine_gauge(uint32_t aggregation, uint64_t so_far,
+                              uint64_t value, bool first) {
   return first && aggregation != PERCORE_SUM
              ? value
              : region_combine_gauges(aggregation, so_far, value);
@@ -121,7 +121,7 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
         into[c] = values[c];
       else if (kind == PERCORE_GAUGE)
         into[c] =
-            combine_levels(fields[f].aggregation, into[c], values[c], first);
+            combine_gauge(fields[f].aggregation, into[c], values[c], first);
       else
         for (uint32_t k = c; k < c + fields[f].cells; k++)
           into[k] += values[k];

@@ -398,6 +398,28 @@ TEST(rows_that_overlap_within_a_slot_block_are_named) {
   assert_int_equal(parse(&bytes, bytes.size), 0);
 }
 
+TEST(columns_are_computed_whatever_the_producer_wrote) {
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  struct region_directory directory;
+  struct region_fault fault;
+  memcpy(&header, bytes.start, sizeof(header));
+  struct region_table *port = table_of(&bytes, PORT + 1);
+  struct region_field *field =
+      (struct region_field *)(void *)(bytes.start + header.fields_offset) +
+      port->first_field + LATENCY;
+  uint32_t columns = port->columns, cells = field->cells;
+  port->columns = field->column = field->cells = UINT32_MAX;
+  assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
+                                            bytes.region_size, &fault),
+                     0);
+  field = &directory.fields[directory.tables[PORT + 1].first_field + LATENCY];
+  assert_int_equal(directory.tables[PORT + 1].columns, columns);
+  assert_int_equal(field->column, LATENCY_COLUMN);
+  assert_int_equal(field->cells, cells);
+  region_directory_free(&directory);
+}
+
 TEST(texts_of_the_table_core_are_checked) {
   struct bytes bytes = make_directory();
   struct region_header header;

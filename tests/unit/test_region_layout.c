@@ -1,5 +1,5 @@
 /* Tests the rules for names, the shapes of tables and the places of their
- * arrays: src/region/rules.c, schema.c, plan.c, layout.c. */
+ * arrays: src/region/name.c, schema.c, plan.c, layout.c. */
 #include "percore_config.h"
 
 #include "region/directory.h"
