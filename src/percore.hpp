@@ -66,10 +66,18 @@ constexpr percore_field histogram(const char *name, std::uint32_t sub_bits,
  *   constexpr percore_table tables[] = {
  *       percore::table("port", port_fields).rows(16).named(24)}; */
 class table {
+  /* Above its uses, because clang needs it there. */
+  template <class Value>
+  constexpr table with(Value percore_table::*member,
+                       Value value) const noexcept {
+    table other = *this;
+    other.made_.*member = value;
+    return other;
+  }
+
 public:
   template <std::size_t N>
-  constexpr table(const char *name,
-                  const percore_field (&fields_)[N]) noexcept
+  constexpr table(const char *name, const percore_field (&fields_)[N]) noexcept
       : made_{name,
               nullptr,
               PERCORE_PER_CORE,
@@ -82,47 +90,34 @@ public:
               0} {}
 
   constexpr table help(const char *line) const noexcept {
-    table other = *this;
-    other.made_.help = line;
-    return other;
+    return with(&percore_table::help, line);
   }
-  constexpr table owned() const noexcept { return stored(PERCORE_OWNED); }
-  constexpr table shared() const noexcept { return stored(PERCORE_SHARED); }
+  constexpr table owned() const noexcept {
+    return with(&percore_table::storage, PERCORE_OWNED);
+  }
+  constexpr table shared() const noexcept {
+    return with(&percore_table::storage, PERCORE_SHARED);
+  }
   constexpr table rows(std::uint32_t max) const noexcept {
-    table other = *this;
-    other.made_.max_rows = max;
-    return other;
+    return with(&percore_table::max_rows, max);
   }
   /* size: bytes for a name and its final NUL: 24, 56 or 120. */
   constexpr table named(std::uint32_t size) const noexcept {
-    table other = *this;
-    other.made_.row_name_size = size;
-    return other;
+    return with(&percore_table::row_name_size, size);
   }
   constexpr table keyed(percore_key key) const noexcept {
-    table other = *this;
-    other.made_.key = key;
-    return other;
+    return with(&percore_table::key, key);
   }
   constexpr table aligned(std::uint32_t bytes) const noexcept {
-    table other = *this;
-    other.made_.row_align = bytes;
-    return other;
+    return with(&percore_table::row_align, bytes);
   }
   /* more: values of enum percore_table_flags. */
   constexpr table flags(std::uint32_t more) const noexcept {
-    table other = *this;
-    other.made_.flags |= more;
-    return other;
+    return with(&percore_table::flags, made_.flags | more);
   }
   constexpr operator percore_table() const noexcept { return made_; }
 
 private:
-  constexpr table stored(percore_storage storage) const noexcept {
-    table other = *this;
-    other.made_.storage = storage;
-    return other;
-  }
   percore_table made_;
 };
 

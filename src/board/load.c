@@ -15,7 +15,7 @@
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SECONDS_MAX 3600 /* of an option */
-#define AGE_MAX_S 15 /* of the board: more than collectd's default interval */
+#define AGE_S 15 /* of the board: more than collectd's default interval */
 #define SIBLINGS_MAX 16 /* hardware threads of a physical core */
 
 /* A core without a load. */
@@ -173,6 +173,7 @@ static bool translate(struct percore_load *load,
   const char *board = given->board != NULL ? given->board : "either";
   load->may_count = strcmp(board, "only") != 0;
   bool good = given->base_frequency_hz >= 0 &&
+              isfinite(given->base_frequency_hz) &&
               is_in_seconds(given->shortest_window) &&
               is_in_seconds(given->board_age_max) &&
               (wants_board(given) || load->may_count) &&
@@ -199,15 +200,6 @@ static bool translate(struct percore_load *load,
          (given->isolated_cores == NULL ||
           isolated_cores_parse(&options->isolated_cores,
                                given->isolated_cores) == 0);
-}
-
-static int open_board(struct percore_load *load,
-                      const struct percore_load_options *given) {
-  double age_max_s =
-      given->board_age_max > 0 ? given->board_age_max : AGE_MAX_S;
-  load->board = board_reader_open(load->machine, load->cores_len,
-                                  (uint64_t)(age_max_s * 1e9));
-  return load->board != NULL ? 0 : -ENOMEM;
 }
 
 /* An update must not wait, so it has the sources tested aside, and loads are
@@ -239,13 +231,31 @@ static void close_counters(struct percore_load *load) {
   engine_close(engine);
 }
 
-/* Takes the first loads from where they are. */
-static int begin(struct percore_load *load) {
-  if (load->board != NULL && board_reader_update(load->board) == 1) {
-    publish_board(load);
+static int update_counters(struct percore_load *load) {
+  if (now_ns(load) < load->due_ns)
     return 0;
-  }
-  return load->may_count ? open_counters(load, true) : -ENOENT;
+  int status = engine_sample(load->engine, false);
+  if (status == 0)
+    publish_counters(load);
+  engine_prove_aside(load->engine);
+  return status;
+}
+
+/* The board comes first. While it is dead, its loads are unknown, or counters
+ * take its place. Returns -ESTALE if it is dead and counters are not wanted. */
+static int update(struct percore_load *load, bool may_wait) {
+  int status = load->board != NULL ? board_reader_update(load->board) : -ESTALE;
+  if (status == 1)
+    close_counters(load);
+  if (load->engine != NULL)
+    return update_counters(load);
+  if (status == 0)
+    return 0;
+  if (load->board != NULL)
+    publish_board(load);
+  if (status == -ESTALE && load->may_count)
+    return open_counters(load, may_wait);
+  return status == 1 ? 0 : status;
 }
 
 int load_open(struct percore_load **result, struct machine *machine,
@@ -259,15 +269,19 @@ int load_open(struct percore_load **result, struct machine *machine,
   int status = -ENOMEM;
   if (load->machine != NULL)
     status = translate(load, options) ? make_cores(load) : -EINVAL;
-  if (status == 0 && wants_board(options))
-    status = open_board(load, options);
+  if (status == 0 && wants_board(options)) {
+    double age_s = options->board_age_max > 0 ? options->board_age_max : AGE_S;
+    load->board = board_reader_open(load->machine, load->cores_len,
+                                    (uint64_t)(age_s * 1e9));
+    status = load->board != NULL ? 0 : -ENOMEM;
+  }
   if (status == 0)
-    status = begin(load);
+    status = update(load, true);
   if (status == 0)
     *result = load;
   else
     percore_load_close(load);
-  return status;
+  return status == -ESTALE ? -ENOENT : status;
 }
 
 int percore_load_open(struct percore_load **result,
@@ -293,35 +307,11 @@ void percore_load_close(struct percore_load *load) {
   free(load);
 }
 
-static int update_counters(struct percore_load *load) {
-  if (now_ns(load) < load->due_ns)
-    return 0;
-  int status = engine_sample(load->engine, false);
-  if (status == 0)
-    publish_counters(load);
-  engine_prove_aside(load->engine);
-  return status;
-}
-
-/* The board comes first. While it is dead, its loads are unknown, or counters
- * take its place. */
-static int update(struct percore_load *load) {
-  int status = load->board != NULL ? board_reader_update(load->board) : 0;
-  if (status == 1)
-    close_counters(load);
-  if (load->engine != NULL)
-    return update_counters(load);
-  if (status == 0)
-    return 0;
-  publish_board(load);
-  return status == 1 || !load->may_count ? 0 : open_counters(load, false);
-}
-
 int percore_load_update(struct percore_load *load) {
   pthread_mutex_lock(&load->mutex);
-  int status = update(load);
+  int status = update(load, false);
   pthread_mutex_unlock(&load->mutex);
-  return status == 0 ? 0 : load_failed(-status);
+  return status == 0 || status == -ESTALE ? 0 : load_failed(-status);
 }
 
 int percore_load_is_board(const struct percore_load *load) {

@@ -14,7 +14,6 @@ struct board {
   struct journal journal;
   struct percore_region *region; /* NULL: there was no picture yet */
   percore_owned_table_t rows;
-  size_t columns_len;
 };
 
 struct board *board_open(enum board_readers readers,
@@ -77,7 +76,6 @@ static void create(struct board *board, const struct snapshot *snapshot,
              snapshot->period_s[i]);
     fields[BOARD_AVERAGE + i].name = names[i];
   }
-  board->columns_len = table.field_count;
   if (percore_create(&board->region, BOARD_NAME, &table, 1, &options) != 0) {
     struct percore_region_status status = status_of(board);
     journal_say(&board->journal,
@@ -138,7 +136,7 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
     return;
   percore_owned_row_t handle = percore_owned_row(board->rows, number);
   percore_row_begin(handle);
-  for (uint32_t i = 0; i < board->columns_len; i++)
+  for (uint32_t i = 0; i < BOARD_AVERAGE + snapshot->periods_len; i++)
     percore_set(handle, i,
                 llround(board_figure(&row, i) * board_column(i)->scale));
   percore_row_end(handle);

@@ -23,15 +23,20 @@
 
 /* FUSE_SUPER_MAGIC of linux/magic.h, absent from older headers. */
 #define FUSE_MAGIC 0x65735546
-#define STAT "/proc/stat"
 #define READ_MAX ((size_t)64 << 10)
+
+/* Of this many cores, the file that tells how long the core has polled stays
+ * open, because opening it costs more than reading it. */
+#define POLLED_CORES 64
 
 struct linux_machine {
   struct machine machine;
   char sysroot[PATH_MAX]; /* prepended to each path, which begins with a slash
                            */
   int uevents;            /* netlink socket, -1 if unavailable */
-  int stat;               /* /proc/stat, or -1 */
+  /* Descriptors of files that stay open, 0: not open: /proc/stat, and the files
+   * of polled time of the first cores. */
+  int kept[1 + POLLED_CORES];
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -69,15 +74,57 @@ static ssize_t read_all(int fd, char *buffer, size_t size) {
   return -EFBIG;
 }
 
+/* Returns the core whose number in `text` is all that comes between `before`
+ * and `after`, or -1. */
+static int core_between(const char *text, const char *before,
+                        const char *after) {
+  uint64_t core;
+  size_t length = strlen(before);
+  if (strncmp(text, before, length) != 0)
+    return -1;
+  text += length;
+  return number_next(&text, &core) && strcmp(text, after) == 0 &&
+                 core < CORES_MAX
+             ? (int)core
+             : -1;
+}
+
+/* Returns where the descriptor of a file stays, or NULL if it is closed. */
+static int *place_of(struct linux_machine *self, const char *path) {
+  if (strcmp(path, "/proc/stat") == 0)
+    return &self->kept[0];
+  int core =
+      core_between(path, "/sys/devices/system/cpu/cpu", "/cpuidle/state0/time");
+  return core >= 0 && core < POLLED_CORES ? &self->kept[1 + core] : NULL;
+}
+
+/* Keeps the file open, or closes it. Only the kernel's own files stay open: any
+ * other file may be replaced, or block. */
+static void keep(int *place, int fd) {
+  struct statfs kind;
+  if (place != NULL && *place == 0 && fd > 0 && fstatfs(fd, &kind) == 0 &&
+      (kind.f_type == PROC_SUPER_MAGIC ||
+       (kind.f_type == SYSFS_MAGIC && descriptors_available() > 0)))
+    *place = descriptors_move(fd);
+  else
+    close(fd);
+}
+
+/* The first sample, before any proof, opens /proc/stat, which no read closes:
+ * a proof reads it, too. */
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                size_t size) {
-  const struct linux_machine *self = context;
   char full[PATH_MAX];
-  if (self->stat >= 0 && strcmp(path, STAT) == 0) {
-    ssize_t got = pread(self->stat, buffer, size, 0);
+  int *place = place_of(context, path);
+  if (place != NULL && *place > 0) {
+    ssize_t got = pread(*place, buffer, size, 0);
     if (got > 0 && (size_t)got < size) {
       buffer[got] = '\0';
       return got;
+    }
+    if (got < 0 && errno == ENODEV) { /* the core has gone offline */
+      close(*place);
+      *place = 0;
     }
   }
   int status = under_sysroot(context, path, full);
@@ -91,7 +138,7 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
   ssize_t length = fstat(fd, &kind) != 0   ? -errno
                    : S_ISREG(kind.st_mode) ? read_all(fd, buffer, size)
                                            : -EINVAL;
-  close(fd);
+  keep(place, fd);
   return length;
 }
 
@@ -100,20 +147,6 @@ static bool linux_is_fuse(void *context, const char *path) {
   struct statfs kind;
   return under_sysroot(context, path, full) == 0 && statfs(full, &kind) == 0 &&
          kind.f_type == FUSE_MAGIC;
-}
-
-/* Opens /proc/stat, which is read at each sample. Returns -1 if it is not the
- * kernel's own: another file may be replaced, or block. */
-static int open_stat(const struct linux_machine *self) {
-  char full[PATH_MAX];
-  struct statfs kind;
-  int fd = under_sysroot(self, STAT, full) == 0
-               ? open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-               : -1;
-  if (fd < 0 || (fstatfs(fd, &kind) == 0 && kind.f_type == PROC_SUPER_MAGIC))
-    return fd;
-  close(fd);
-  return -1;
 }
 
 static int linux_list_directory(void *context, const char *path,
@@ -204,14 +237,8 @@ static int open_uevents(void) {
 /* Returns the core number in a uevent of a core, such as 12 for
  * "online@/devices/system/cpu/cpu12". Returns -1 for any other uevent. */
 static int uevent_core(const char *message) {
-  static const char folder[] = "@/devices/system/cpu/cpu";
-  uint64_t core;
-  const char *number = strchr(message, '@');
-  if (number == NULL || strncmp(number, folder, sizeof(folder) - 1) != 0)
-    return -1;
-  number += sizeof(folder) - 1;
-  bool whole = number_next(&number, &core) && *number == '\0';
-  return whole && core < CORES_MAX ? (int)core : -1;
+  const char *path = strchr(message, '@');
+  return path != NULL ? core_between(path, "@/devices/system/cpu/cpu", "") : -1;
 }
 
 static int linux_changed_cores(void *context, struct core_set *changed) {
@@ -255,7 +282,6 @@ struct machine *machine_linux(const char *sysroot) {
   snprintf(self->sysroot, sizeof(self->sysroot), "%s",
            sysroot != NULL ? sysroot : "");
   self->uevents = open_uevents();
-  self->stat = open_stat(self);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -279,8 +305,9 @@ void machine_linux_close(struct machine *machine) {
   struct linux_machine *self = machine->context;
   if (self->uevents >= 0)
     close(self->uevents);
-  if (self->stat >= 0)
-    close(self->stat);
+  for (int i = 0; i <= POLLED_CORES; i++)
+    if (self->kept[i] > 0)
+      close(self->kept[i]);
   free(self);
 }
 

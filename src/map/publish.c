@@ -11,25 +11,6 @@
  * Creating the region
  */
 
-/* Guesses the unit of a field from the end of its name, because most programs
- * specify the unit nowhere else. Returns "1" if the name does not contain a
- * known unit. */
-static const char *unit_of(const char *name) {
-  static const struct {
-    const char *end, *unit;
-  } units[] = {{"bytes", "bytes"},     {"octets", "bytes"},
-               {"packets", "packets"}, {"pkts", "packets"},
-               {"errors", "errors"},   {"drops", "packets"},
-               {"_ns", "ns"}};
-  size_t length = strlen(name);
-  for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-    size_t end = strlen(units[i].end);
-    if (length >= end && strcmp(name + length - end, units[i].end) == 0)
-      return units[i].unit;
-  }
-  return "1";
-}
-
 static struct percore_field *region_fields(const struct map_feed *feed,
                                            uint32_t *len) {
   struct percore_field *fields = calloc(feed->fields.len, sizeof(*fields));
@@ -40,7 +21,6 @@ static struct percore_field *region_fields(const struct map_feed *feed,
       continue;
     fields[(*len)++] = (struct percore_field){
         .name = field->name,
-        .unit = unit_of(field->name),
         .help = field->help[0] != '\0' ? field->help : NULL,
         .max_bits = field->buckets,
         .kind = field->bucket > 0 ? PERCORE_HISTOGRAM
@@ -50,37 +30,45 @@ static struct percore_field *region_fields(const struct map_feed *feed,
   return fields;
 }
 
-/* Creates the region. On failure, reports the reason and sets publisher->region
- * to NULL. */
-static void create_region(struct map_publisher *publisher,
-                          const struct percore_table *tables, uint32_t len) {
+/* Creates the region and attaches to each core. On failure, returns false after
+ * writing the reason to `line`. */
+static bool create_region(struct map_publisher *publisher,
+                          const struct percore_table *tables, uint32_t len,
+                          char line[MAP_SAID_SIZE]) {
   const struct map_publisher_options *options = &publisher->options;
   struct percore_options create = {
       .size = sizeof(create), .runtime_dir = options->runtime_dir, .quiet = 1};
-  char line[MAP_SAID_SIZE] = "";
+  struct percore_region_status status = {.size = sizeof(status)};
+  int used = snprintf(line, MAP_SAID_SIZE, "region %s: ", options->region);
+  char *why = line + used;
+  size_t size = MAP_SAID_SIZE - (size_t)used;
   if (publisher->cores_len == 0)
     publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
-  if (publisher->cores_len > 0)
-    create.cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1;
-  if (create.cores == 0) {
-    snprintf(line, sizeof(line),
-             "region %s: cannot read the possible cores from " MAP_POSSIBLE,
-             options->region);
-  } else if (percore_create(&publisher->region, options->region, tables, len,
-                            &create) != 0) {
-    struct percore_region_status status = {.size = sizeof(status)};
+  if (publisher->cores_len == 0) {
+    snprintf(why, size, "cannot read the possible cores from " MAP_POSSIBLE);
+    return false;
+  }
+  create.cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1;
+  if (percore_create(&publisher->region, options->region, tables, len,
+                     &create) != 0) {
     percore_status(publisher->region, &status);
     if (status.error == EADDRINUSE)
-      snprintf(line, sizeof(line),
-               "region %s: another process serves this name: end it, or set "
-               "Region to another name",
-               options->region);
+      snprintf(why, size,
+               "another process serves this name: end it, or set Region to "
+               "another name");
     else
-      snprintf(line, sizeof(line), "%s", status.reason);
-    percore_destroy(publisher->region);
-    publisher->region = NULL;
+      snprintf(line, MAP_SAID_SIZE, "%s", status.reason);
+    return false;
   }
-  map_say_once(publisher, publisher->said, line);
+  for (size_t i = 0; i < publisher->cores_len; i++)
+    if (percore_attach(publisher->region, "map", publisher->cores[i],
+                       &publisher->slots[i]) != 0) {
+      snprintf(why, size, "cannot count for core %d: %s", publisher->cores[i],
+               strerror(errno));
+      return false;
+    }
+  line[0] = '\0';
+  return true;
 }
 
 static void close_region(struct map_publisher *publisher) {
@@ -92,21 +80,6 @@ static void close_region(struct map_publisher *publisher) {
   publisher->region = NULL;
   for (size_t i = 0; i < publisher->len; i++)
     publisher->feeds[i].columns = publisher->feeds[i].room = 0;
-}
-
-/* Attaches to each core. Returns false after reporting the error if memory is
- * missing for a core. */
-static bool attach(struct map_publisher *publisher) {
-  char line[MAP_SAID_SIZE];
-  for (size_t i = 0; i < publisher->cores_len; i++)
-    if (percore_attach(publisher->region, "map", publisher->cores[i],
-                       &publisher->slots[i]) != 0) {
-      snprintf(line, sizeof(line), "region %s: cannot count for core %d: %s",
-               publisher->options.region, publisher->cores[i], strerror(errno));
-      map_say_once(publisher, publisher->said, line);
-      return false;
-    }
-  return true;
 }
 
 static void enter_region(struct map_publisher *publisher) {
@@ -153,12 +126,13 @@ static void make_region(struct map_publisher *publisher) {
     feed->core = (percore_core_table_t){0};
     feed->number = len++;
   }
-  if (complete && len > 0)
-    create_region(publisher, tables, len);
+  char line[MAP_SAID_SIZE] = "";
+  complete = complete && len > 0 && create_region(publisher, tables, len, line);
+  map_say_once(publisher, publisher->said, line);
   for (uint32_t t = 0; t < len; t++)
     free((void *)tables[t].fields);
   free(tables);
-  if (publisher->region != NULL && attach(publisher))
+  if (complete)
     enter_region(publisher);
   else
     close_region(publisher);

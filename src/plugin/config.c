@@ -113,12 +113,6 @@ static int read_wake_latency(void *into, const struct config_option *option,
   return config_block(config, option, item);
 }
 
-static int read_region(void *into, const struct config_option *option,
-                       const oconfig_item_t *item) {
-  struct config *config = into;
-  return region_config_read(&config->regions, option, item);
-}
-
 static int read_map(void *into, const struct config_option *option,
                     const oconfig_item_t *item) {
   struct config *config = into;
@@ -325,7 +319,8 @@ static const struct config_option plugin_options[] = {
     BLOCK("LoadAverage", config_block, load_average_options),
     BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
     {.key = "Region",
-     .read = read_region,
+     .read = region_config_read,
+     .offset = AT(regions),
      .allowed = "a block with the name of a region or \"*\", "
                 "<Region \"gtpu\"> to </Region>"},
     {.key = "Map",

@@ -150,8 +150,16 @@ int config_strings(void *into, const struct config_option *option,
 }
 
 int config_add_name(struct names *names, const char *name) {
-  const char **copy = config_append(&names->list, &names->len, sizeof(*copy));
-  return copy != NULL && (*copy = config_copy(name)) != NULL ? 0 : -1;
+  char *copy = config_copy(name);
+  const char **last =
+      copy != NULL ? config_append(&names->list, &names->len, sizeof(*last))
+                   : NULL;
+  if (last == NULL) {
+    free(copy);
+    return -1;
+  }
+  *last = copy;
+  return 0;
 }
 
 int config_add_valid_name(void *into, const struct config_option *option,

@@ -248,13 +248,13 @@ static void put_spread(struct out *out, const char *prefix,
   const struct {
     const char *name;
     double figure;
-  } parts[] = {{"mean", spread->mean},
-               {"min", spread->min},
-               {"max", spread->max},
-               {"stddev", spread->stddev}};
+  } parts[] = {{"_mean", spread->mean},
+               {"_min", spread->min},
+               {"_max", spread->max},
+               {"_stddev", spread->stddev}};
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(parts); i++) {
     char name[DATA_MAX_NAME_LEN];
-    snprintf(name, sizeof(name), "%s_%s", prefix, parts[i].name);
+    stpcpy(stpcpy(name, prefix), parts[i].name);
     put_figure(out, "percent", name, parts[i].figure, PERCENT);
   }
 }

@@ -18,7 +18,6 @@ libplugin_la_SOURCES = \
 	src/plugin/region_health.c \
 	src/plugin/region_list.c \
 	src/plugin/region_log.c src/plugin/region_log.h \
-	src/plugin/region_marks.c \
 	src/plugin/region_put.c \
 	src/plugin/region_input.c \
 	src/plugin/region_sum.c \

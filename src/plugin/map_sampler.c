@@ -1,6 +1,5 @@
 #include "map_sampler.h"
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "cycles/sampling_thread.h"
 #include "map/map.h"
@@ -13,25 +12,18 @@
 /* A round over the maps should end this long before the next interval. */
 #define LEAD_NS (NS_PER_S / 20)
 
-/* A region, which contains the maps of all <Map> blocks that name the region.
- */
-struct map_region {
-  const char *name;
-  struct map_publisher *publisher;
-};
-
 struct map_sampler {
   const struct map_configs *configs;
   uint64_t interval_ns;
   uint64_t took_ns; /* duration of the last round over all maps; 0: no round has
                        ended yet */
-  struct map_region *regions;
-  size_t regions_len;
-  char **paths; /* copies of paths and table names, for the publishers */
-  size_t paths_len;
+  struct names kept; /* paths and names of tables, for the publishers */
   struct sampling_thread sampling;
-  bool missed[]; /* for each <Map>: the warning that no map matches it was
-                    logged */
+  /* For each <Map>. The first block that names a region has its publisher. */
+  struct {
+    struct map_publisher *publisher;
+    bool missed; /* the warning that no map matches it was logged */
+  } maps[];
 };
 
 static void warn(void *context, const char *line) {
@@ -49,50 +41,32 @@ static bool must_end(void *context) {
  */
 
 static struct map_publisher *publisher_of(struct map_sampler *sampler,
-                                          const char *name) {
-  for (size_t i = 0; i < sampler->regions_len; i++)
-    if (strcmp(sampler->regions[i].name, name) == 0)
-      return sampler->regions[i].publisher;
-  if (!array_resize(&sampler->regions, sampler->regions_len + 1,
-                    sizeof(*sampler->regions)))
-    return NULL;
-  struct map_region *region = &sampler->regions[sampler->regions_len];
-  region->name = name;
+                                          const char *region) {
   struct map_publisher_options options = {
-      .region = name,
+      .region = region,
       .if_missing = "it is read as soon as it is pinned there",
       .say = warn,
       .must_end = must_end,
       .context = sampler};
-  region->publisher = map_publisher_open(&options);
-  sampler->regions_len += region->publisher != NULL;
-  return region->publisher;
+  size_t i = 0;
+  while (strcmp(sampler->configs->list[i].region, region) != 0)
+    i++;
+  if (sampler->maps[i].publisher == NULL)
+    sampler->maps[i].publisher = map_publisher_open(&options);
+  return sampler->maps[i].publisher;
 }
 
 /* Returns a copy of a text, which is freed when the sampler stops, or NULL if
  * out of memory. */
 static const char *keep(struct map_sampler *sampler, const char *text) {
-  char *copy = strdup(text);
-  if (copy == NULL ||
-      !array_resize(&sampler->paths, sampler->paths_len + 1, sizeof(copy))) {
-    free(copy);
-    return NULL;
-  }
-  sampler->paths[sampler->paths_len++] = copy;
-  return copy;
-}
-
-static bool is_kept(const struct map_sampler *sampler, const char *path) {
-  for (size_t i = 0; i < sampler->paths_len; i++)
-    if (strcmp(sampler->paths[i], path) == 0)
-      return true;
-  return false;
+  struct names *kept = &sampler->kept;
+  return config_add_name(kept, text) == 0 ? kept->list[kept->len - 1] : NULL;
 }
 
 static void add_map(struct map_sampler *sampler,
                     const struct map_config *config, const char *path) {
   char name[MAP_NAME_SIZE];
-  if (is_kept(sampler, path))
+  if (names_have(&sampler->kept, path))
     return;
   struct map_table table = config->table;
   table.path = keep(sampler, path);
@@ -137,7 +111,8 @@ static void find_matches(struct map_sampler *sampler,
   bool any = false;
   int status = glob(config->table.path, GLOB_ERR, NULL, &found);
   for (size_t p = 0; status == 0 && p < found.gl_pathc; p++)
-    if (is_kept(sampler, found.gl_pathv[p]) || may_be_map(found.gl_pathv[p])) {
+    if (names_have(&sampler->kept, found.gl_pathv[p]) ||
+        may_be_map(found.gl_pathv[p])) {
       add_map(sampler, config, found.gl_pathv[p]);
       any = true;
     }
@@ -160,7 +135,7 @@ static void find_maps(struct map_sampler *sampler) {
       add_map(sampler, &configs->list[i], configs->list[i].table.path);
   for (size_t i = 0; i < configs->len; i++)
     if (configs->list[i].is_pattern)
-      find_matches(sampler, &configs->list[i], &sampler->missed[i]);
+      find_matches(sampler, &configs->list[i], &sampler->maps[i].missed);
 }
 
 /* ---------------------------------------------------------------------------
@@ -173,16 +148,17 @@ static void *run_maps(void *argument) {
   do {
     uint64_t begin = clock_now_ns(CLOCK_MONOTONIC);
     find_maps(sampler);
-    for (size_t i = 0; i < sampler->regions_len; i++)
-      map_publisher_update(sampler->regions[i].publisher);
+    for (size_t i = 0; i < sampler->configs->len; i++)
+      if (sampler->maps[i].publisher != NULL)
+        map_publisher_update(sampler->maps[i].publisher);
     sampler->took_ns = clock_now_ns(CLOCK_MONOTONIC) - begin;
     lead_ns = MIN(sampler->took_ns + LEAD_NS, sampler->interval_ns / 2);
   } while (sampling_thread_sleep_to_grid(&sampler->sampling,
                                          sampler->interval_ns, lead_ns));
   /* Close the publishers here, because only the thread that attached to the
    * regions can detach from them. */
-  for (size_t i = 0; i < sampler->regions_len; i++)
-    map_publisher_close(sampler->regions[i].publisher);
+  for (size_t i = 0; i < sampler->configs->len; i++)
+    map_publisher_close(sampler->maps[i].publisher);
   return NULL;
 }
 
@@ -192,7 +168,7 @@ int map_sampler_start(struct map_sampler **result,
   if (configs->len == 0)
     return 0;
   struct map_sampler *sampler =
-      calloc(1, sizeof(*sampler) + configs->len * sizeof(sampler->missed[0]));
+      calloc(1, sizeof(*sampler) + configs->len * sizeof(sampler->maps[0]));
   if (sampler == NULL)
     return -ENOMEM;
   sampler->configs = configs;
@@ -209,9 +185,8 @@ void map_sampler_stop(struct map_sampler *sampler) {
   if (sampler == NULL)
     return;
   sampling_thread_stop(&sampler->sampling, UINT64_MAX);
-  for (size_t i = 0; i < sampler->paths_len; i++)
-    free(sampler->paths[i]);
-  free(sampler->paths);
-  free(sampler->regions);
+  for (size_t i = 0; i < sampler->kept.len; i++)
+    free((char *)sampler->kept.list[i]);
+  free(sampler->kept.list);
   free(sampler);
 }

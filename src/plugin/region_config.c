@@ -189,9 +189,9 @@ bool region_config_is_readable(const char *name) {
          strcmp(name, BOARD_NAME) != 0;
 }
 
-int region_config_read(struct region_configs *configs,
-                       const struct config_option *option,
+int region_config_read(void *into, const struct config_option *option,
                        const oconfig_item_t *block) {
+  struct region_configs *configs = (void *)((char *)into + option->offset);
   const char *name = config_block_name(block);
   bool every = name != NULL && strcmp(name, "*") == 0;
   if (name == NULL || (!every && !region_config_is_readable(name)))

@@ -56,11 +56,11 @@ struct region_configs {
  * <Load> reports. */
 bool region_config_is_readable(const char *name);
 
-/* Reads one <Region> block. Unknown options are ignored with a warning. Returns
+/* Reads one <Region> block into the struct region_configs at the option's
+ * offset. Unknown options are ignored with a warning. Returns
  * 0, or -1 after logging an error that names the option, its value and the
  * allowed values. */
-int region_config_read(struct region_configs *configs,
-                       const struct config_option *option,
+int region_config_read(void *into, const struct config_option *option,
                        const oconfig_item_t *block);
 
 /* Adds the name of a region that this plugin publishes, so that the region is

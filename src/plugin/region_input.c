@@ -26,22 +26,82 @@
  * Memory
  */
 
-static void *claim(struct region_input *input, size_t bytes) {
-  void *memory = region_claim(&input->sum->budget->memory, bytes);
-  input->bytes += memory != NULL ? bytes : 0;
-  return memory;
-}
-
 static bool make_arrays(struct region_input *input) {
-  size_t cells = region_sum_cells(input->sum);
-  if (input->last == NULL)
-    input->last =
-        claim(input, (2 * cells + input->sum->columns) * sizeof(uint64_t));
+  const struct region_sum *sum = input->sum;
+  size_t cells = (size_t)sum->copies * sum->columns;
+  size_t size = (2 * cells + sum->columns) * sizeof(uint64_t);
+  if (input->last != NULL)
+    return true;
+  input->last = region_claim(&sum->budget->memory, size);
   if (input->last == NULL)
     return false;
+  input->bytes += size;
   input->now = input->last + cells;
   input->present = input->now + cells;
   return true;
+}
+
+static bool has_long_marks(const struct region_sum *sum) {
+  return sum->ranks_by != NULL || sum->chooses_rows;
+}
+
+/* Returns how many bytes the marks of a row take. */
+static size_t size_of_mark(const struct region_sum *sum) {
+  return has_long_marks(sum) ? sizeof(uint64_t) + 2 * sizeof(uint32_t)
+                             : sizeof(uint32_t);
+}
+
+/* Reserves address space for the marks of `rows` rows. */
+static bool reserve_marks(struct region_marks *marks, size_t rows) {
+  size_t size = rows * (sizeof(uint64_t) + 2 * sizeof(uint32_t));
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return false;
+  marks->size = size;
+  marks->weighed = memory;
+  marks->incarnation = (uint32_t *)(marks->weighed + rows);
+  marks->candidate_in = marks->incarnation + rows;
+  return true;
+}
+
+/* Warns of rows without a mark, and says which MaxMemory has room for marks of
+ * all rows: twice what the region would then take (allowance.h). */
+static void tell_memory(const struct region_sum *sum, size_t rows) {
+  const struct region_allowance *memory = &sum->budget->memory;
+  size_t more = rows * size_of_mark(sum);
+  region_warn(region_about_sum(sum),
+              "region %s: table %s: %zu of its rows are counted only in "
+              "`other`: MaxMemory is too small; set MaxMemory %zu.",
+              sum->budget->name, sum->table, rows,
+              memory->pool->used + memory->used + more * 5 / 2 +
+                  memory->pool->own);
+}
+
+/* Makes marks for the rows in use. If memory is short, the rows with the
+ * highest numbers get none. */
+static void make_marks(struct region_input *input) {
+  struct region_marks *marks = &input->marks;
+  struct region_allowance *memory = &input->sum->budget->memory;
+  struct region_reader *reader = input->instance->reader;
+  size_t max_rows =
+      region_reader_directory(reader)->tables[input->number].max_rows;
+  if (input->sum->single ||
+      (marks->size == 0 && !reserve_marks(marks, max_rows)))
+    return;
+  size_t each = size_of_mark(input->sum);
+  size_t in_use = region_reader_rows(reader, input->number);
+  size_t most = marks->len + region_allowance_left(memory) / each;
+  size_t rows = MIN(in_use, most / 8 * 7); /* leaves memory for names */
+  size_t more = rows > marks->len ? rows - marks->len : 0;
+  if (!region_allowance_take(memory, more * each))
+    return;
+  for (size_t row = marks->len; row < MIN(rows, input->rows_read); row++)
+    marks->incarnation[row] = REGION_UNREAD; /* it was read without a mark */
+  input->bytes += more * each;
+  marks->len += (uint32_t)more;
+  if (marks->len < in_use && has_long_marks(input->sum))
+    tell_memory(input->sum, in_use - marks->len);
 }
 
 /* ---------------------------------------------------------------------------
@@ -107,7 +167,9 @@ static struct region_object *make_object(struct region_input *input, uint32_t i,
   return object;
 }
 
-void region_object_release(struct region_input *input,
+/* Stops counting the object for its row. A row without objects is hidden, with
+ * Top not until the next choice, because a successor may continue it. */
+static void release_object(struct region_input *input,
                            struct region_object *object) {
   if (object->row != NULL && --object->row->objects == 0 &&
       input->sum->ranks_by == NULL)
@@ -117,7 +179,7 @@ void region_object_release(struct region_input *input,
 
 void region_object_free(struct region_input *input,
                         struct region_object *object) {
-  region_object_release(input, object);
+  release_object(input, object);
   region_allowance_give(&input->sum->budget->memory,
                         size_of_object(input->sum, object->copies));
   free(object);
@@ -240,7 +302,7 @@ static void follow(const struct row *row, struct region_object *object) {
   object->row->weight = region_weights_add(object->row->weight, weight);
   count_object(row->input, object, row->i, object->row);
   if (!row->is_live)
-    region_object_release(row->input, object);
+    release_object(row->input, object);
 }
 
 /* Ends an object whose row now holds another object. The births of the next
@@ -257,7 +319,7 @@ static void end_object(const struct row *row, struct region_object *object) {
     object->row->weight = region_weights_add(
         object->row->weight, (int64_t)(top_cell(sum, object->last) - before));
   }
-  region_object_release(row->input, object);
+  release_object(row->input, object);
 }
 
 /* Adds the gauges of a row that is not shown to those of `other`. */
@@ -451,6 +513,11 @@ static void read_row(struct region_input *input, uint32_t i) {
     input->marks.weighed[row.number] = top_cell(input->sum, row.totals);
 }
 
+/* How many elements of `weighed` are in a cache line, and how many rows ahead
+ * marks are prefetched: the processor's own prefetch begins anew for each tile,
+ * because the tile's cells are read between the marks. */
+enum { LINE = 8, AHEAD = 512 };
+
 /* Skips rows that are neither tracked nor candidates for Top, from the tile's
  * row i on: live objects that the last scan has seen, and which have not grown
  * more than the candidates. Only remembers their cells. */
@@ -471,6 +538,10 @@ static uint32_t skip_light(struct region_input *input, uint32_t i) {
   for (; i < stop; i++) {
     uint64_t generation = tile->generations[i];
     uint64_t now = cells[(size_t)i * columns];
+    if (i % LINE == 0) {
+      __builtin_prefetch(&weighed[i + AHEAD]);
+      __builtin_prefetch(&seen[i + AHEAD]);
+    }
     if (region_state(generation) != REGION_LIVE ||
         seen[i] != region_incarnation(generation) ||
         (int64_t)(now - weighed[i]) > input->least)
@@ -483,13 +554,14 @@ static uint32_t skip_light(struct region_input *input, uint32_t i) {
 }
 
 /* Adds consecutive rows of 1, 2, 4 or 8 columns: eight cells at a time, which
- * compilers make vector instructions of. */
+ * compilers make vector instructions of, if the sums are in registers. */
 #define AT_ONCE 8
 static void add_narrow(uint64_t *now, const uint64_t *cells, size_t len,
                        uint32_t columns) {
   uint64_t sums[AT_ONCE] = {0};
   size_t at = 0;
   for (; at + AT_ONCE <= len; at += AT_ONCE)
+#pragma GCC unroll 8
     for (size_t k = 0; k < AT_ONCE; k++)
       sums[k] += cells[at + k];
   for (size_t k = 0; k < AT_ONCE; k++)
@@ -555,8 +627,9 @@ void region_input_begin(struct region_input *input) {
   }
   tidy(input);
   region_candidates_drop(input, 0);
-  region_input_make_marks(input);
-  memset(input->now, 0, region_sum_cells(sum) * sizeof(*input->now));
+  make_marks(input);
+  memset(input->now, 0,
+         (size_t)(input->present - input->now) * sizeof(*input->now));
   input->has_present = false;
   bool several = sum->inputs != input || input->next_of_sum != NULL;
   input->looks_names_up =
@@ -592,7 +665,7 @@ static void grow(struct region_input *input) {
   bool decreased = false;
   if (!input->scanned && !input->from_zero)
     memcpy(input->last, input->now,
-           region_sum_cells(sum) * sizeof(*input->last));
+           (size_t)(input->now - input->last) * sizeof(*input->last));
   if (sum->other->since_ns == 0)
     sum->other->since_ns = input->from_zero
                                ? input->start_ns
@@ -608,23 +681,6 @@ static void grow(struct region_input *input) {
                 "must never do. They are reported again once they exceed their "
                 "former values.",
                 input->instance->label, sum->table);
-}
-
-/* Warns if there are rows without a mark, and which MaxMemory has room for
- * marks of all rows: twice what the region would then take (allowance.h). */
-static void tell_memory(const struct region_input *input) {
-  struct region_sum *sum = input->sum;
-  const struct region_pool *pool = sum->budget->memory.pool;
-  size_t rows = region_reader_rows(input->instance->reader, input->number);
-  if (input->marks.len >= rows || (sum->ranks_by == NULL && !sum->chooses_rows))
-    return;
-  size_t more = (rows - input->marks.len) * region_mark_size(sum);
-  region_warn(
-      region_about_sum(sum),
-      "region %s: table %s: %zu of its rows are counted only in `other`: "
-      "MaxMemory is too small; set MaxMemory %zu.",
-      input->instance->budget->name, sum->table, rows - input->marks.len,
-      pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
 }
 
 static void finish(struct region_input *input) {
@@ -649,7 +705,6 @@ static void finish(struct region_input *input) {
                 "half of MaxValues or MaxMemory that other regions leave; "
                 "raise them, or choose rows with Row and Top.",
                 input->instance->budget->name, sum->table, input->left_out);
-  tell_memory(input);
   region_input_stop(input);
 }
 
@@ -685,7 +740,9 @@ static void read_tile(struct region_input *input) {
     read_row(input, i);
   if (sum->single && input->left_out > 0 && errno == ENOMEM)
     give_up(input); /* `other` is not reported */
-  region_sum_count_live(sum, input->live);
+  if (input->live > REGION_PER_CORE_ROWS &&
+      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
+    sum->copies = 1; /* for good, so that series do not come and go */
   input->next_row += input->tile->rows;
   input->rows_read = MAX(input->rows_read, input->next_row);
 }
@@ -719,25 +776,6 @@ bool region_input_read(struct region_input *input, uint64_t *cells_left) {
   return true;
 }
 
-/* ---------------------------------------------------------------------------
- * The sum of an input
- */
-
-void region_input_join(struct region_input *input, struct region_sum *sum) {
-  input->sum = sum;
-  input->next_of_sum = sum->inputs;
-  sum->inputs = input;
-}
-
-bool region_sum_is_shared(const struct region_sum *sum,
-                          const struct region_instance *but) {
-  const struct region_input *input = sum->inputs;
-  while (input != NULL &&
-         (input->instance == but || !region_instance_is_alive(input->instance)))
-    input = input->next_of_sum;
-  return input != NULL;
-}
-
 void region_input_leave(struct region_input *input) {
   struct region_sum *sum = input->sum;
   if (sum == NULL)
@@ -754,8 +792,8 @@ void region_input_leave(struct region_input *input) {
   free(input->objects.list);
   free(input->candidates.list);
   free(input->last);
-  if (input->marks.memory != NULL)
-    munmap(input->marks.memory, input->marks.size);
+  if (input->marks.size > 0)
+    munmap(input->marks.weighed, input->marks.size);
   *input = (struct region_input){.instance = input->instance,
                                  .number = input->number};
 }

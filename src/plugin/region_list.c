@@ -24,29 +24,13 @@
 #define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
 static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const struct region_label *label) {
+                                             const struct region_title *label) {
   struct region_instance *instance = watch->instances;
   while (instance != NULL &&
          (strcmp(instance->budget->name, label->region) != 0 ||
           strcmp(instance->name, label->instance) != 0))
     instance = instance->next;
   return instance;
-}
-
-/* Inserts the instance in the order of names, so that every round reads the
- * instances in the same order. */
-static void insert(struct region_watch *watch,
-                   struct region_instance *instance) {
-  struct region_instance **link = &watch->instances;
-  while (*link != NULL) {
-    int order = strcmp((*link)->budget->name, instance->budget->name);
-    if (order > 0 || (order == 0 && strcmp((*link)->name, instance->name) > 0))
-      break;
-    link = &(*link)->next;
-  }
-  instance->next = *link;
-  *link = instance;
-  watch->instances_len++;
 }
 
 static void free_instance(struct region_instance *instance) {
@@ -142,7 +126,7 @@ static bool has_place(struct region_watch *watch,
 /* Opens a reader for a socket. Returns NULL if no process listens on it. Such a
  * socket takes no place, because a killed producer leaves its socket behind,
  * and a producer that changes its name at each start may leave many. */
-static struct region_reader *find_producer(const struct region_label *label,
+static struct region_reader *find_producer(const struct region_title *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
       .keep_from_children = true,
@@ -150,7 +134,7 @@ static struct region_reader *find_producer(const struct region_label *label,
       .argument = (void *)config,
   };
   struct region_reader *reader;
-  if (region_reader_open(&reader, label->region, region_label_instance(label),
+  if (region_reader_open(&reader, label->region, region_title_instance(label),
                          &options) != 0)
     return NULL;
   if (region_reader_connect(reader) == 0 ||
@@ -183,7 +167,7 @@ struct region_budget *region_budget_find(struct region_watch *watch,
 /* Makes an instance, which owns the reader. If out of memory or if there is no
  * place for the instance, closes the reader and returns NULL. */
 static struct region_instance *make_instance(struct region_watch *watch,
-                                             const struct region_label *label,
+                                             const struct region_title *label,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   uid_t uid = region_reader_listener(reader);
@@ -211,7 +195,9 @@ static struct region_instance *make_instance(struct region_watch *watch,
     return NULL;
   }
   region_reader_use_allowance(reader, &budget->memory);
-  insert(watch, instance);
+  instance->next = watch->instances;
+  watch->instances = instance;
+  watch->instances_len++;
   watch->any_met = true;
   return instance;
 }
@@ -223,7 +209,7 @@ static struct region_instance *make_instance(struct region_watch *watch,
 /* Connects to a socket that belongs to no known instance. Returns the new
  * instance, or NULL if none was made. */
 static struct region_instance *meet_new(struct region_watch *watch,
-                                        const struct region_label *label) {
+                                        const struct region_title *label) {
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
   if (config == NULL)
@@ -235,7 +221,7 @@ static struct region_instance *meet_new(struct region_watch *watch,
   return NULL;
 }
 
-static void meet(struct region_watch *watch, const struct region_label *label) {
+static void meet(struct region_watch *watch, const struct region_title *label) {
   struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
     instance = meet_new(watch, label);
@@ -261,14 +247,14 @@ static struct {
   bool is_read;        /* by a thread that was started */
   DIR *directory;      /* NULL: the next part is the first */
   int error;
-  struct region_label sockets[FILES_AT_ONCE];
+  struct region_title sockets[FILES_AT_ONCE];
   size_t len, next;
 } list;
 
 static void note_socket(const char *file) {
-  struct region_label *label = &list.sockets[list.len];
+  struct region_title *label = &list.sockets[list.len];
   struct stat status;
-  if (region_label_split(label, file, region_label_length(file)) &&
+  if (region_title_split(label, file, region_title_length(file)) &&
       strcmp(label->region, BOARD_NAME) != 0 && /* what <Load> reports anyway */
       fstatat(dirfd(list.directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISSOCK(status.st_mode))

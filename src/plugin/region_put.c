@@ -14,16 +14,6 @@
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
- * Value lists
- */
-
-void region_put_begin(const struct region_watch *watch, value_list_t *list,
-                      const char *plugin, const char *plugin_instance) {
-  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
-  put_subject(list, plugin, plugin_instance);
-}
-
-/* ---------------------------------------------------------------------------
  * Up-down counters, gauges and states
  */
 
@@ -68,8 +58,8 @@ static void gather(struct region_sum *sum) {
         combine_row(sum, object->row->shown ? object->row : other, object);
     }
   }
-  if (other->parts > 0 || sum->ranks_by != NULL)
-    other->parts += 2; /* reports no states, but gauges that are 0 */
+  if (sum->ranks_by != NULL && other->parts == 0)
+    other->parts = 1; /* its gauges are 0 */
 }
 
 /* ---------------------------------------------------------------------------
@@ -126,8 +116,8 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
 }
 
 /* True if the up-down counter, gauge or state can be reported. States, and
- * gauges without an aggregation, cannot be combined over several inputs or
- * cores. */
+ * gauges without an aggregation, cannot be combined over several rows, inputs
+ * or cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -135,7 +125,9 @@ static bool has_meaning(const struct put *put,
   bool none =
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_GAUGE && field->aggregation == PERCORE_NONE);
-  return row->parts > 0 && (put->copy == 0 || row != sum->other) &&
+  if (row == sum->other)
+    return row->parts > 0 && put->copy == 0 && !none;
+  return row->parts > 0 &&
          (!none || (row->parts == 1 && (put->copy > 0 || !sum->per_core)));
 }
 
@@ -264,9 +256,9 @@ void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   uint64_t now_ns = watch->now.stamp_ns;
   bool cores[sum->core_count + 1];
   struct put put = {.sum = sum,
+                    .list = {.time = NS_TO_CDTIME_T(now_ns)},
                     .now = NS_TO_CDTIME_T(now_ns),
                     .before = NS_TO_CDTIME_T(sum->put_ns)};
-  region_put_begin(watch, &put.list, "", "");
   region_sum_choose(sum);
   gather(sum);
   charge(sum, cores);

@@ -303,12 +303,6 @@ static void describe_field(struct region_sum *sum,
   name_field(field->label, sum, table, described);
 }
 
-void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
-  if (rows > REGION_PER_CORE_ROWS &&
-      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
-    sum->copies = 1;
-}
-
 /* Returns the field by which Top ranks rows, or NULL if Top is not configured
  * or the table has no counter or gauge with that name. */
 static const struct region_sum_field *
@@ -385,7 +379,7 @@ static void set_structure(struct region_sum *sum,
       !sum->single && sum->config != NULL && sum->config->rows_len > 0;
   bool cores = sum->per_core &&
                sum->budget->config->report_per_core != REGION_PER_CORE_NONE;
-  sum->copies = sum->copies_made = cores ? 1 + sum->core_count : 1;
+  sum->copies = cores ? 1 + sum->core_count : 1;
 }
 
 static bool make_arrays(struct region_sum *sum) {
@@ -522,7 +516,7 @@ static void inherit_row(const struct region_sum *sum,
 }
 
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
-  if (from->copies < from->copies_made)
+  if (from->per_core && from->copies == 1)
     sum->copies = 1;
   sum->puts = from->puts;
   memcpy(sum->core_put, from->core_put,

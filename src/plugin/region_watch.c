@@ -78,6 +78,16 @@ static bool must_wait(const struct region_sum *sum) {
   return ending || sum->open > 0 || sum->is_new || region_sum_owes(sum);
 }
 
+/* True if another live instance is added to the sum. */
+static bool is_shared(const struct region_sum *sum,
+                      const struct region_instance *but) {
+  const struct region_input *input = sum->inputs;
+  while (input != NULL &&
+         (input->instance == but || !region_instance_is_alive(input->instance)))
+    input = input->next_of_sum;
+  return input != NULL;
+}
+
 static void refuse_table(struct region_input *input, const char *name,
                          const char *why) {
   input->from_zero &= !input->left_out_once;
@@ -171,7 +181,7 @@ static void join(struct region_instance *instance, uint32_t t) {
     name = instance->budget->is_apart ? suffix : "";
   }
   struct region_sum **found = find_sum(instance, name, table_name);
-  bool shared = found != NULL && region_sum_is_shared(*found, instance);
+  bool shared = found != NULL && is_shared(*found, instance);
   bool fits = found != NULL && (*found)->budget == instance->budget &&
               region_sum_fits(*found, directory, t);
   if (!fits && shared) {
@@ -184,9 +194,11 @@ static void join(struct region_instance *instance, uint32_t t) {
   if (!fits && found != NULL && must_wait(*found))
     return;
   struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
-  if (sum != NULL)
-    region_input_join(input, sum);
-  else
+  if (sum != NULL) {
+    input->sum = sum;
+    input->next_of_sum = sum->inputs;
+    sum->inputs = input;
+  } else
     refuse_table(
         input, table_name,
         ": MaxMemory or MaxValues leave too little for it; raise them.");
@@ -535,8 +547,8 @@ static bool know_topology(struct region_watch *watch) {
 /* Puts percore's own figures about regions. Hosts without regions do not report
  * these figures, to save series. */
 static void put_self(const struct region_watch *watch) {
-  value_list_t list;
-  region_put_begin(watch, &list, "percore_host", "self");
+  value_list_t list = {.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
+  put_subject(&list, PLUGIN_HOST, INSTANCE_SELF);
   if (watch->options.config->regions.len == 0 && !watch->any_met)
     return;
   put_gauge(&list, "gauge", "regions", watch->regions);

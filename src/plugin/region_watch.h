@@ -10,7 +10,7 @@
 struct region_watch_options {
   const struct config *config;
   uint64_t interval_ns;
-  struct region_room *room; /* where to tell empty polls; NULL: nowhere */
+  struct region_room *room; /* where to tell empty polls */
   /* Waits for about `ns` nanoseconds. Returns false if the round should be
    * abandoned. */
   bool (*wait)(void *argument, uint64_t ns);

@@ -82,8 +82,6 @@ void region_useful_add(struct region_useful *useful,
 
 void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
                         struct region_room *room) {
-  if (room == NULL)
-    return;
   pthread_mutex_lock(&room->lock);
   room->stamp_ns = useful->end > 0 ? stamp_ns : 0;
   room->end = useful->end;
@@ -140,7 +138,7 @@ static void put_percent(value_list_t *list, const char *name, double share) {
 
 void region_useful_put(const struct region_useful *useful,
                        struct region_watch *watch) {
-  value_list_t list;
+  value_list_t list = {.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
   struct snapshot loads = {
       .cores = calloc((size_t)useful->end, sizeof(*loads.cores))};
   if (loads.cores == NULL)
@@ -153,7 +151,7 @@ void region_useful_put(const struct region_useful *useful,
     loads.cores[loads.cores_len++] =
         (struct core_figures){.core = core, .online = true, .busy = load};
     snprintf(number, sizeof(number), "%d", core);
-    region_put_begin(watch, &list, "percore", number);
+    put_subject(&list, PLUGIN_CORE, number);
     if (useful->core[core].per_core)
       put_percent(&list, "useful", load);
   }
@@ -164,7 +162,7 @@ void region_useful_put(const struct region_useful *useful,
     const struct aggregate_figures *aggregate = &loads.aggregates[i];
     if (aggregate->cores_len == 0)
       continue;
-    region_put_begin(watch, &list, "percore_host", aggregate->name);
+    put_subject(&list, PLUGIN_HOST, aggregate->name);
     put_percent(&list, "cores_useful_mean", aggregate->busy.mean);
     put_percent(&list, "cores_useful_min", aggregate->busy.min);
     put_percent(&list, "cores_useful_max", aggregate->busy.max);

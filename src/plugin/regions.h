@@ -1,23 +1,25 @@
 /* How regions are read: what belongs to what, which thread uses it, and the
- * words that the files region_* use. The way of a count, from a cell to a
- * PUTVAL:
+ * words that the files region_* use. The way of a count, from a cell, or an
+ * entry of a BPF map, to a PUTVAL:
  *
+ *   a program adds to an entry       of a BPF map
+ *        |
+ *        | map_feed_read             map/feed.c: here the thread of map_sampler
+ *        |                           is the producer
+ *        v
  *   a producer adds to a cell        in its shared memory (region/cells.h)
  *        |
- *        | region_tile_read          copies the cells of some rows
+ *        | region_tile_read          region_input.c: copies cells of some rows
  *        v
  *   region_input.last                how far the growth of cells is counted
  *        |
- *        | region_row_count          adds the growth since then
+ *        | region_row_count          region_input.c: adds the growth since then
  *        v
  *   region_sum_row.now, other.now    what a name has counted
  *        |
- *        | region_sum_put            dispatches it, and copies it to `sent`
+ *        | region_sum_put            region_put.c: dispatches it as `sent`
  *        v
  *   plugin_dispatch_values           collectd's queue; output plugins write it
- *
- * An entry of a BPF map takes the same way after map_sampler has copied its
- * value to a cell of a region of its own (map/publish.h).
  *
  * What belongs to what, with an example:
  *
@@ -144,7 +146,6 @@ struct region_sum {
   /* The structure of the table, which never changes. */
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
-  uint32_t copies_made; /* allocated: 1, or 1 + core_count */
   /* The columns to read. counters: those of counters and histograms; present:
    * those of up-down counters, gauges and states. */
   struct region_columns counters, present;
@@ -160,7 +161,7 @@ struct region_sum {
   struct region_sum_row *other;
   struct region_input *inputs; /* tables of producers that are added to it */
   uint32_t open;               /* inputs that are being read */
-  uint32_t copies;             /* in use: 1, or 1 + core_count */
+  uint32_t copies;             /* 1, or 1 + core_count; never increases */
   uint8_t *core_used;          /* cores with a slot */
   uint64_t *core_put;          /* like `put` of a row */
   uint64_t puts, put_ns;       /* number and CLOCK_REALTIME of the last put */
@@ -203,8 +204,7 @@ struct region_marks {
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t *weighed;
   uint32_t len; /* rows that have marks; 0: not needed, or memory is short */
-  void *memory;
-  size_t size;
+  size_t size;  /* of the memory of all arrays */
 };
 #define REGION_UNREAD UINT32_MAX
 /* candidate_in: no option Row matches the name */
@@ -353,14 +353,6 @@ bool region_sum_fits(const struct region_sum *sum,
 /* Copies the counts from `from` for fields with the same name and kind. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
-/* By default, a table that has had more than REGION_PER_CORE_ROWS live rows is
- * no longer reported per core. */
-void region_sum_count_live(struct region_sum *sum, uint64_t rows);
-
-static inline size_t region_sum_cells(const struct region_sum *sum) {
-  return (size_t)sum->copies_made * sum->columns;
-}
-
 /* Copies the name of a row, which is untrusted bytes, for use in an identifier.
  * `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and bytes that are
  * not UTF-8 are replaced by `_`; an empty name becomes `_`. A name that does
@@ -424,21 +416,8 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
   return sum;
 }
 
-void region_input_join(struct region_input *input, struct region_sum *sum);
-
 /* Removes the input from its sum, and frees it. */
 void region_input_leave(struct region_input *input);
-
-/* True if another live instance is added to the sum. */
-bool region_sum_is_shared(const struct region_sum *sum,
-                          const struct region_instance *but);
-
-/* Returns how many bytes the marks of a row take (region_marks.c). */
-size_t region_mark_size(const struct region_sum *sum);
-
-/* Makes marks for the rows in use (region_marks.c). If memory is short, the
- * rows with the highest numbers get none. */
-void region_input_make_marks(struct region_input *input);
 
 /* Begins a scan, unless one is in progress, or has been made since the last
  * put. An ending input is always read. */
@@ -457,11 +436,6 @@ bool region_object_show(struct region_input *input,
                         struct region_sum_row *row);
 void region_object_free(struct region_input *input,
                         struct region_object *object);
-
-/* Stops counting the object for its row. A row without objects is hidden, with
- * Top not until the next choice, because a successor may continue it. */
-void region_object_release(struct region_input *input,
-                           struct region_object *object);
 
 /* ---------------------------------------------------------------------------
  * Candidates: region_top.c
@@ -530,8 +504,7 @@ const char *region_health_group_remedy(const char *path,
  * or served recently (region_list.c).
  */
 
-/* Looks for new sockets in the runtime directory, and adds their instances,
- * sorted by name. */
+/* Looks for new sockets in the runtime directory, and adds their instances. */
 void region_list_look(struct region_watch *watch);
 
 /* Frees instances that have not been served for ten minutes. */
@@ -543,12 +516,5 @@ void region_list_forget(struct region_watch *watch);
 struct region_budget *region_budget_find(struct region_watch *watch,
                                          const struct region_config *config,
                                          const char *region, uid_t uid);
-
-/* ---------------------------------------------------------------------------
- * Dispatching values (region_put.c)
- */
-
-void region_put_begin(const struct region_watch *watch, value_list_t *list,
-                      const char *plugin, const char *plugin_instance);
 
 #endif

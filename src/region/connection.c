@@ -1,3 +1,5 @@
+/* connection.c: connects to a socket without a lock of its directory, and sees
+ * when the producer ends. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -25,7 +27,6 @@ void region_connection_close(struct region_connection *connection) {
   region_close_fd(&connection->socket);
   region_close_fd(&connection->memfd);
   region_close_fd(&connection->pidfd);
-  region_connection_init(connection);
 }
 
 /* The pid may have been reused by another process, but then this connection has
@@ -80,12 +81,6 @@ int region_connection_open(struct region_connection *connection,
   region_connection_close(connection);
   errno = error;
   return -1;
-}
-
-bool region_connection_await(const struct region_connection *connection,
-                             int wait_ms) {
-  struct pollfd ready = {.fd = connection->socket, .events = POLLIN};
-  return poll(&ready, 1, wait_ms) > 0;
 }
 
 bool region_connection_is_open(const struct region_connection *connection) {

@@ -12,12 +12,12 @@
 #include <sys/types.h>
 
 struct region_connection {
-  int socket;    /* -1 if not connected */
-  int memfd;     /* -1 until HELLO */
-  int pidfd;     /* -1 if the producer's pid is not visible here */
-  pid_t pid;     /* in this pid namespace; 0 if not visible */
-  uid_t uid;     /* the user of the listening process; -1 if unknown */
-  uint64_t size; /* size of the memory */
+  int socket; /* -1 if not connected */
+  int memfd;  /* -1 until HELLO */
+  int pidfd;  /* -1 if the producer's pid is not visible here */
+  /* These stay known when the connection is closed. */
+  pid_t pid; /* in this pid namespace; 0 if not visible */
+  uid_t uid; /* the user of the listening process; -1 if unknown */
 };
 
 void region_connection_init(struct region_connection *connection);
@@ -27,10 +27,6 @@ void region_connection_close(struct region_connection *connection);
  * connect(2). */
 int region_connection_open(struct region_connection *connection,
                            const char *path);
-
-/* Waits at most wait_ms milliseconds until something has arrived. */
-bool region_connection_await(const struct region_connection *connection,
-                             int wait_ms);
 
 /* True unless the connection has ended. Call only after HELLO. */
 bool region_connection_is_open(const struct region_connection *connection);

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "memory.h"
 #include "message.h"
 #include "writer.h"
 
@@ -113,7 +112,7 @@ static int provide_directory(struct percore_region *region,
   const struct region_header *header = &plan->header;
   uint64_t length =
       header->slots_offset + header->slot_count * sizeof(struct region_slot);
-  if (region->page_size > (uint64_t)sysconf(_SC_PAGESIZE))
+  if (region_is_huge(region))
     length = region->size;
   return region_provide(region, 0, length);
 }
@@ -145,7 +144,7 @@ static int begin_tables(struct percore_region *region) {
   for (uint32_t t = 0; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
     row_index_init(&region->state[t].names, region_label(region, table, 0),
-                   table->label_stride, region_label_size(table));
+                   region_label_size(table));
     if (region_provide(region, table->live_offset,
                        sizeof(struct region_table_live)) != 0)
       return -1;

@@ -1,3 +1,5 @@
+/* directory.c: copies the records of a region that nobody trusts, turns them
+ * into the application's description, and checks both. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -13,7 +15,7 @@
 enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
 
 /* Twice the largest row stride that the library chooses. */
-enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS, MAX_LABEL_STRIDE = 512 };
+enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS };
 
 /* ---------------------------------------------------------------------------
  * Header
@@ -77,58 +79,65 @@ static bool counts_are_valid(const struct region_header *header,
  * checks the kinds and storages
  */
 
+/* What a directory has been parsed up to. */
+struct parser {
+  struct region_directory *directory;
+  struct region_fault *fault;
+  size_t strings_left; /* how many bytes the remaining strings may occupy */
+  uint32_t next_field; /* the first record after those of the last table */
+  const char **states; /* for the names of the next field's states */
+};
+
 /* Sets *string to the string at an offset in the pool. Returns false and sets
  * *fault if the offset is invalid, or if all strings taken so far, each counted
  * once per use, exceed the size of the largest allowed pool. Producers write a
  * string once per use; if many uses could share a string, a small pool could
  * keep a reader busy for minutes. */
-static bool take_string(struct region_directory *directory, uint32_t offset,
-                        const char **string, struct region_fault *fault) {
+static bool take_string(struct parser *parser, uint32_t offset,
+                        const char **string) {
+  const struct region_directory *directory = parser->directory;
   if (offset >= directory->header.strings_size)
-    return region_breaks(fault, REGION_RULE_STRING_PLACE,
+    return region_breaks(parser->fault, REGION_RULE_STRING_PLACE,
                          "a string at %u lies outside the string pool", offset);
   *string = directory->strings + offset;
-  size_t length = strnlen(*string, directory->strings_left);
-  if (length == directory->strings_left)
-    return region_breaks(fault, REGION_RULE_STRING_SUM,
+  size_t length = strnlen(*string, parser->strings_left);
+  if (length == parser->strings_left)
+    return region_breaks(parser->fault, REGION_RULE_STRING_SUM,
                          "all strings, each counted once per use, are longer "
                          "than %u bytes in total",
                          REGION_MAX_STRINGS);
-  directory->strings_left -= length + 1;
+  parser->strings_left -= length + 1;
   return true;
 }
 
-static bool take_optional_string(struct region_directory *directory,
-                                 uint32_t offset, const char **string,
-                                 struct region_fault *fault) {
-  if (!take_string(directory, offset, string, fault))
+static bool take_optional_string(struct parser *parser, uint32_t offset,
+                                 const char **string) {
+  if (!take_string(parser, offset, string))
     return false;
   if ((*string)[0] == '\0')
     *string = NULL;
   return true;
 }
 
-static bool take_states(struct region_directory *directory,
-                        const struct region_field *field, const char **states,
-                        struct region_fault *fault) {
+static bool take_states(struct parser *parser,
+                        const struct region_field *field) {
+  const struct region_limit limits[] = {REGION_LIMIT(STATES, "number of states",
+                                                     field->state_count, 0,
+                                                     REGION_MAX_STATES),
+                                        REGION_LIMITS_END};
   uint32_t at = field->states;
+  if (!region_within(limits, parser->fault))
+    return false;
   for (uint32_t i = 0; i < field->state_count; i++) {
-    if (!take_string(directory, at, &states[i], fault))
+    if (!take_string(parser, at, parser->states))
       return false;
-    at += (uint32_t)strlen(states[i]) + 1;
+    at += (uint32_t)strlen(*parser->states++) + 1;
   }
   return true;
 }
 
-/* `states` is an array with room for the names of the field's states. */
-static bool take_field(struct region_directory *directory, uint32_t f,
-                       const char **states, struct region_fault *fault) {
-  const struct region_field *field = &directory->fields[f];
-  struct percore_field *described = &directory->described_fields[f];
-  if (!take_string(directory, field->name, &described->name, fault) ||
-      !take_optional_string(directory, field->unit, &described->unit, fault) ||
-      !take_optional_string(directory, field->help, &described->help, fault))
-    return false;
+static bool take_field(struct parser *parser, const struct region_field *field,
+                       struct percore_field *described) {
   described->kind = (enum percore_kind)field->kind;
   described->aggregation = field->kind == PERCORE_STATE
                                ? PERCORE_SUM
@@ -136,69 +145,40 @@ static bool take_field(struct region_directory *directory, uint32_t f,
   described->sub_bits = field->sub_bits;
   described->max_bits = field->max_bits;
   described->state_count = field->state_count;
-  described->states = states;
-  return take_states(directory, field, states, fault);
+  described->states = parser->states;
+  return take_string(parser, field->name, &described->name) &&
+         take_optional_string(parser, field->unit, &described->unit) &&
+         take_optional_string(parser, field->help, &described->help) &&
+         take_states(parser, field);
 }
 
-/* Adds the names of a field and of its table to the fault. Returns false. */
-static bool blame_record(const struct region_directory *directory, uint32_t f,
-                         struct region_fault *fault) {
-  region_blame(fault->field, directory->described_fields[f].name, f);
-  for (uint32_t t = 0; t < directory->table_count; t++) {
-    const struct region_table *table = &directory->tables[t];
-    if (f >= table->first_field && f - table->first_field < table->field_count)
-      return region_blame(fault->table, directory->described[t].name, t);
-  }
-  return false;
-}
-
-static bool take_fields(struct region_directory *directory,
-                        struct region_fault *fault) {
-  uint64_t count = 0;
-  for (uint32_t f = 0; f < directory->field_count; f++) {
-    const struct region_limit limits[] = {
-        REGION_LIMIT(STATES, "number of states",
-                     directory->fields[f].state_count, 0, REGION_MAX_STATES),
-        REGION_LIMITS_END};
-    if (!region_within(limits, fault))
-      return blame_record(directory, f, fault);
-    count += directory->fields[f].state_count;
-  }
-  directory->states = calloc(count + 1, sizeof(*directory->states));
-  if (directory->states == NULL)
-    return region_fails(fault, ENOMEM, "");
-  const char **states = directory->states;
-  for (uint32_t f = 0; f < directory->field_count; f++) {
-    if (!take_field(directory, f, states, fault))
-      return blame_record(directory, f, fault);
-    states += directory->fields[f].state_count;
+static bool take_fields(struct parser *parser, const struct region_table *table,
+                        const struct percore_field **fields) {
+  const struct region_directory *directory = parser->directory;
+  uint32_t first = table->first_field, count = table->field_count;
+  if (first < parser->next_field || first > directory->field_count ||
+      count > directory->field_count - first)
+    return region_breaks(parser->fault, REGION_RULE_TABLE_FIELDS,
+                         "its %u fields begin at record %u; they must lie "
+                         "between record %u, where the previous table ends, "
+                         "and %u",
+                         count, first, parser->next_field,
+                         directory->field_count);
+  parser->next_field = first + count;
+  *fields = &directory->described_fields[first];
+  for (uint32_t f = first; f < parser->next_field; f++) {
+    struct percore_field *described = &directory->described_fields[f];
+    if (!take_field(parser, &directory->fields[f], described))
+      return region_blame(parser->fault->field, described->name, f - first);
   }
   return true;
 }
 
-/* *next_field is the first field record after those of the previous table, and
- * is advanced past those of this table. */
-static bool take_table(struct region_directory *directory, uint32_t t,
-                       uint32_t *next_field, struct region_fault *fault) {
-  const struct region_table *table = &directory->tables[t];
-  struct percore_table *described = &directory->described[t];
-  if (!take_string(directory, table->name, &described->name, fault) ||
-      !take_optional_string(directory, table->help, &described->help, fault))
-    return false;
-  if (table->first_field < *next_field ||
-      table->first_field > directory->field_count ||
-      table->field_count > directory->field_count - table->first_field)
-    return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
-                         "its %u fields begin at record %u; they must lie "
-                         "between record %u, where the previous table ends, "
-                         "and %u",
-                         table->field_count, table->first_field, *next_field,
-                         directory->field_count);
-  *next_field = table->first_field + table->field_count;
+static bool take_table(struct parser *parser, const struct region_table *table,
+                       struct percore_table *described) {
   bool single = (table->flags & REGION_TABLE_SINGLE) != 0;
   described->storage = (enum percore_storage)table->storage;
   described->key = (enum percore_key)table->key;
-  described->fields = &directory->described_fields[table->first_field];
   described->field_count = table->field_count;
   described->max_rows = single ? 0 : table->max_rows;
   described->row_name_size = table->row_name_size;
@@ -206,14 +186,33 @@ static bool take_table(struct region_directory *directory, uint32_t t,
     described->flags |= PERCORE_CONSISTENT;
   if (table->reset_offset == 0)
     described->flags |= PERCORE_NO_RESET;
-  return true;
+  return take_string(parser, table->name, &described->name) &&
+         take_optional_string(parser, table->help, &described->help) &&
+         take_fields(parser, table, &described->fields);
 }
 
-static bool take_tables(struct region_directory *directory,
+/* The names of states that are too many are not taken. */
+static bool make_states(struct region_directory *directory,
                         struct region_fault *fault) {
-  uint32_t next_field = 0;
+  uint64_t count = 1;
+  for (uint32_t f = 0; f < directory->field_count; f++)
+    count += MIN(directory->fields[f].state_count, REGION_MAX_STATES);
+  directory->states = calloc(count, sizeof(*directory->states));
+  return directory->states != NULL || region_fails(fault, ENOMEM, "");
+}
+
+static bool take_all(struct region_directory *directory,
+                     struct region_fault *fault) {
+  const struct region_header *header = &directory->header;
+  struct parser parser = {.directory = directory,
+                          .fault = fault,
+                          .strings_left = REGION_MAX_STRINGS,
+                          .states = directory->states};
+  if (!take_string(&parser, header->name, &directory->name) ||
+      !take_optional_string(&parser, header->instance, &directory->instance))
+    return false;
   for (uint32_t t = 0; t < directory->table_count; t++)
-    if (!take_table(directory, t, &next_field, fault))
+    if (!take_table(&parser, &directory->tables[t], &directory->described[t]))
       return region_blame(fault->table, directory->described[t].name, t);
   return true;
 }
@@ -222,15 +221,6 @@ static bool take_tables(struct region_directory *directory,
  * The table `core`, which every region has and which the rules for tables do
  * not cover
  */
-
-static bool core_field_is_valid(const struct percore_field *field,
-                                struct region_fault *fault) {
-  if (field->kind != PERCORE_COUNTER || field->aggregation != PERCORE_SUM)
-    return region_breaks(fault, REGION_RULE_CORE_FIELDS,
-                         "all fields of 'core' must be counters with "
-                         "aggregation 0");
-  return region_field_texts_are_valid(field, fault);
-}
 
 static bool core_is_valid(const struct region_directory *directory,
                           struct region_fault *fault) {
@@ -247,64 +237,40 @@ static bool core_is_valid(const struct region_directory *directory,
                          "row, %u to %u fields and slot offset %zu",
                          REGION_CORE_LEAST_COLUMNS, REGION_CORE_MAX_COLUMNS,
                          REGION_CORE_ROW_OFFSET);
-  if (!region_text_check("help", core->help, fault))
-    return false;
   for (uint32_t f = 0; f < core->field_count; f++)
-    if (!core_field_is_valid(&core->fields[f], fault))
+    if (core->fields[f].kind != PERCORE_COUNTER) {
+      region_breaks(fault, REGION_RULE_CORE_FIELDS,
+                    "all fields of 'core' must be counters");
       return region_blame(fault->field, core->fields[f].name, f);
-  return true;
+    }
+  return region_fields_are_valid(core, fault);
 }
 
 /* ---------------------------------------------------------------------------
  * Shapes and places of the parts
  */
 
-static bool columns_are_valid(const struct region_directory *directory,
-                              const struct region_table *table,
-                              uint32_t *columns, struct region_fault *fault) {
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    uint32_t number = table->first_field + f;
-    const struct region_field *field = &directory->fields[number];
-    uint32_t cells =
-        region_field_cells(field->kind, field->sub_bits, field->max_bits);
-    const struct region_limit limits[] = {
-        REGION_LIMIT(COLUMNS, "column", field->column, *columns, *columns),
-        REGION_LIMIT(COLUMNS, "number of cells", field->cells, cells, cells),
-        REGION_LIMITS_END};
-    if (!region_within(limits, fault))
-      return region_blame(fault->field,
-                          directory->described_fields[number].name, f);
-    *columns += cells;
-  }
-  return true;
-}
-
-static bool shape_is_valid(const struct region_directory *directory,
-                           const struct region_table *table,
+static bool shape_is_valid(const struct region_table *table,
                            struct region_fault *fault) {
-  uint32_t columns = 0, label_size = region_label_size(table);
-  if (!columns_are_valid(directory, table, &columns, fault))
-    return false;
   bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0,
        single = (table->flags & REGION_TABLE_SINGLE) != 0;
   const struct region_limit limits[] = {
-      REGION_LIMIT(COLUMNS, "number of columns", table->columns, columns,
-                   columns),
       REGION_LIMIT(MAX_ROWS, "maximum number of rows", table->max_rows, 1,
                    single ? 1 : REGION_MAX_ROWS),
       {REGION_RULE_ROW_STRIDE, "row stride", table->row_stride,
-       8 * (columns + consistent), MAX_ROW_STRIDE, 8, NULL},
-      {REGION_RULE_LABEL_STRIDE, "label stride", table->label_stride,
-       label_size, MAX_LABEL_STRIDE, 8, NULL},
+       8 * (table->columns + consistent), MAX_ROW_STRIDE, 8, NULL},
       REGION_LIMITS_END};
   return region_within(limits, fault);
 }
 
 static bool shapes_are_valid(const struct region_directory *directory,
                              struct region_fault *fault) {
-  for (uint32_t t = 0; t < directory->table_count; t++)
-    if (!shape_is_valid(directory, &directory->tables[t], fault))
+  for (uint32_t t = 0; t < directory->table_count; t++) {
+    struct region_table *table = &directory->tables[t];
+    region_place_columns(table, &directory->fields[table->first_field]);
+    if (!shape_is_valid(table, fault))
       return region_blame(fault->table, directory->described[t].name, t);
+  }
   return true;
 }
 
@@ -371,20 +337,9 @@ static bool copy_directory(struct region_directory *directory,
     return region_fails(fault, ENOMEM, "");
   memcpy(directory->strings, copy + header->strings_offset,
          header->strings_size);
-  directory->strings_left = REGION_MAX_STRINGS;
   return directory->strings[header->strings_size - 1] == '\0' ||
          region_breaks(fault, REGION_RULE_STRING_PLACE,
                        "the string pool does not end with a NUL");
-}
-
-static bool take_names(struct region_directory *directory,
-                       struct region_fault *fault) {
-  const struct region_header *header = &directory->header;
-  if (!take_string(directory, header->name, &directory->name, fault) ||
-      !take_optional_string(directory, header->instance, &directory->instance,
-                            fault))
-    return false;
-  return region_instance_check(directory->instance, fault);
 }
 
 static bool parse(struct region_directory *directory, const unsigned char *copy,
@@ -393,12 +348,12 @@ static bool parse(struct region_directory *directory, const unsigned char *copy,
   if (!counts_are_valid(header, fault) ||
       !directory_places_are_valid(header, fault) ||
       !copy_directory(directory, copy, fault) ||
-      !take_names(directory, fault) || !take_tables(directory, fault) ||
-      !take_fields(directory, fault))
+      !make_states(directory, fault) || !take_all(directory, fault))
     return false;
   if (!core_is_valid(directory, fault))
     return region_blame(fault->table, "core", 0);
-  return region_schema_is_valid(directory->name, directory->described + 1,
+  return region_schema_is_valid(directory->name, directory->instance,
+                                directory->described + 1,
                                 header->table_count - 1, fault) &&
          shapes_are_valid(directory, fault) &&
          places_are_valid(directory, fault);

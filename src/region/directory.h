@@ -25,7 +25,6 @@ struct region_directory {
   struct percore_field *described_fields;
   const char **states; /* of all fields */
   char *strings;
-  size_t strings_left; /* how many bytes the remaining strings may occupy */
 };
 
 /* Parses a private copy of `size` bytes. Returns 0, or -1 with nothing to free,

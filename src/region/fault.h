@@ -41,7 +41,6 @@
   RULE(IDENTIFIER, "identifier") \
   RULE(COLUMNS, "columns") \
   RULE(ROW_STRIDE, "row-stride") \
-  RULE(LABEL_STRIDE, "label-stride") \
   RULE(FIELD_NAME, "field-name") \
   RULE(KIND, "kind") \
   RULE(AGGREGATION, "aggregation") \

@@ -49,7 +49,7 @@ void region_table_parts(const struct region_table *table,
   const struct region_part all[REGION_TABLE_PARTS] = {
       PART("live words", live_offset, 1, sizeof(struct region_table_live)),
       PART("generations", generations_offset, rows, 8),
-      PART("labels", labels_offset, rows, table->label_stride),
+      PART("labels", labels_offset, rows, region_label_size(table)),
       PART("births", birth_offset, rows, bases),
       PART("resets", reset_offset, rows, bases),
       PART("single copies", single_offset, rows + 1, table->row_stride),
@@ -119,6 +119,19 @@ static bool place_table(struct region_places *places,
   return block == NULL || table->storage != PERCORE_PER_CORE ||
          place_part(block, table, "rows in slot blocks", &table->slot_offset,
                     table->max_rows + 1ull, table->row_stride);
+}
+
+void region_place_columns(struct region_table *table,
+                          struct region_field *fields) {
+  uint32_t columns = 0;
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    struct region_field *field = &fields[f];
+    field->column = columns;
+    field->cells =
+        region_field_cells(field->kind, field->sub_bits, field->max_bits);
+    columns += field->cells;
+  }
+  table->columns = columns;
 }
 
 bool region_place_directory(struct region_places *places,

@@ -1,4 +1,4 @@
-/* layout.h: the bytes of a region and of the messages that hand it over.
+/* layout.h: the bytes of a region.
  *
  * The code in the folder region/ lets one process count events and other
  * processes read the counts. layout.h defines the format; writer.h is the
@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "name.h"
 #include "percore.h"
 
 /* Sets errno and returns -1. */
@@ -45,11 +46,6 @@ static inline int region_failed(int error) {
 #define REGION_MAX_ROWS (1u << 31)    /* per table */
 #define REGION_MAX_SLOTS 16384u
 #define REGION_MAX_STATES 256u /* per field */
-/* The maximum length of the plugin name in collectd:
- * percore_host_<region>_<table>_<field>. */
-#define REGION_MAX_PLUGIN_NAME 120u
-#define REGION_MAX_INSTANCE 63u
-
 /* The header is immutable, except for the members marked "live". */
 struct region_header {
   char magic[8];
@@ -105,12 +101,12 @@ struct region_table {
   uint32_t flags;
   uint32_t first_field;
   uint32_t field_count;
-  uint32_t columns;    /* number of cells in a row */
+  uint32_t columns;    /* number of cells in a row; see region_place_columns */
   uint32_t row_stride; /* distance from row to row, in bytes */
   uint32_t max_rows;
   uint32_t row_name_size;
-  uint32_t key;                /* enum percore_key */
-  uint32_t label_stride;       /* distance from label to label, in bytes */
+  uint32_t key; /* enum percore_key */
+  uint32_t reserved_word;
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
   /* Offset of the births: the sums of a row's cells when the row was added,
@@ -135,6 +131,7 @@ struct region_field {
   uint32_t help;
   uint32_t kind;        /* enum percore_kind */
   uint32_t aggregation; /* enum percore_aggregation */
+  /* See region_place_columns. */
   uint32_t column;
   uint32_t cells; /* 1, or the buckets of a histogram */
   uint32_t sub_bits;
@@ -224,51 +221,8 @@ _Static_assert(sizeof(struct region_slot) == 64, "");
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 
 /* ---------------------------------------------------------------------------
- * Messages: each is one packet of a SOCK_SEQPACKET socket
+ * Rules for descriptions, for producers and readers: schema.c
  */
-
-#define REGION_MESSAGE_MAGIC 0x50435231u
-#define REGION_MESSAGE_VERSION 1
-
-enum region_message_type {
-  /* To the reader, with the descriptor of the region; argument: the size. */
-  REGION_HELLO = 1,
-  /* To the producer: asks it to reset a row of a table. The answer is the same
-   * message. */
-  REGION_RESET = 2,
-  /* To the reader; argument: an errno. */
-  REGION_ERROR = 3
-};
-
-struct region_message {
-  uint32_t magic;
-  uint16_t version;
-  uint16_t type;
-  uint32_t length;  /* 32 */
-  uint32_t request; /* chosen by the reader and repeated in the answer */
-  uint64_t argument;
-  uint32_t table; /* index in the directory; UINT32_MAX: all */
-  uint32_t row;   /* UINT32_MAX: all */
-};
-_Static_assert(sizeof(struct region_message) == 32, "");
-
-/* ---------------------------------------------------------------------------
- * Rules for producers and readers: rules.c, schema.c
- */
-
-/* Returns true for names of at most 120 bytes that match [a-z][a-z0-9]*, or
- * [a-z][a-z0-9_]* with `underscores`. */
-bool region_name_is_valid(const char *name, bool underscores);
-/* True if an application's table may have this name. */
-bool region_table_name_is_valid(const char *name);
-
-/* Returns true for 1 to 63 letters, digits, '-', '_' and '.', without a leading
- * dot.
- */
-bool region_instance_is_valid(const char *instance);
-
-/* Returns true for UTF-8 without control characters, and for NULL. */
-bool region_text_is_valid(const char *text);
 
 /* What a producer refused, and which thread the last refused row_add call
  * waited for. */
@@ -288,49 +242,14 @@ bool region_rows_refused(char *text, size_t size,
 
 struct region_fault; /* see fault.h */
 
-/* Checks the description of a region. The tables are the application's, without
- * `core`. */
-bool region_schema_is_valid(const char *name,
+/* Check the description of a region, whose tables are the application's,
+ * without `core`, and the help and the fields of a table. An instance of NULL
+ * is none. */
+bool region_schema_is_valid(const char *name, const char *instance,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);
-
-/* Like region_instance_is_valid, but sets *fault; NULL is valid. */
-bool region_instance_check(const char *instance, struct region_fault *fault);
-
-/* Like region_text_is_valid, but sets *fault. */
-bool region_text_check(const char *what, const char *text,
-                       struct region_fault *fault);
-
-/* Checks the name, the unit and the help of a field. */
-bool region_field_texts_are_valid(const struct percore_field *field,
-                                  struct region_fault *fault);
-
-/* Writes the path of a region's socket (suffix "sock") or lock file ("lock").
- * If dir is NULL, uses region_runtime_dir(). Returns 0, or -1 with EINVAL or
- * ENAMETOOLONG. */
-int region_path(char *path, size_t size, const char *dir, const char *name,
-                const char *instance, const char *suffix);
-
-/* The name of a region and instance as users write it: "gtpu" or "gtpu@east".
- */
-struct region_label {
-  char region[REGION_MAX_PLUGIN_NAME + 1];
-  char instance[REGION_MAX_INSTANCE + 1]; /* "": none */
-};
-static inline const char *
-region_label_instance(const struct region_label *label) {
-  return label->instance[0] != '\0' ? label->instance : NULL;
-}
-/* Splits a label of `length` bytes into region and instance. Returns false if
- * the label is not valid. */
-bool region_label_split(struct region_label *label, const char *text,
-                        size_t length);
-/* Returns the length of the label in the file name of a socket
- * ("gtpu@east.sock"); 0 if the name does not end in ".sock". */
-size_t region_label_length(const char *file);
-
-/* Returns $PERCORE_RUNTIME_DIR, or /run/percore if that is not set. */
-const char *region_runtime_dir(void);
+bool region_fields_are_valid(const struct percore_table *table,
+                             struct region_fault *fault);
 
 /* ---------------------------------------------------------------------------
  * Shapes and places, for producers and readers: layout.c
@@ -370,6 +289,12 @@ struct region_places {
   uint64_t page;
   struct region_fault *fault;
 };
+
+/* Sets the columns of a table and of its fields, which follow from the kinds of
+ * the fields. Readers do not use those that the producer has written. `fields`:
+ * the first field of the table. */
+void region_place_columns(struct region_table *table,
+                          struct region_field *fields);
 
 /* Choose or check the places of the records and strings, which are the
  * directory, and of all other parts. Each part lies after the part before, so

@@ -12,6 +12,7 @@ libregion_la_SOURCES = \
 	src/percore.h src/percore_update.h \
 	src/region/allowance.h \
 	src/region/cells.c src/region/cells.h \
+	src/region/claim.c src/region/claim.h \
 	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
@@ -33,7 +34,6 @@ libregion_la_SOURCES = \
 	src/region/reset.c \
 	src/region/row.c \
 	src/region/row_index.c src/region/row_index.h \
-	src/region/rules.c \
 	src/region/schema.c \
 	src/region/serve.c \
 	src/region/slot.c \

@@ -1,6 +1,6 @@
-/* message.h: sends and receives the messages of a connection and the
- * descriptors passed with them. Private to the files that serve and read
- * regions. */
+/* message.h: the messages that hand a region over, each one packet of a
+ * SOCK_SEQPACKET socket, and the descriptors passed with them. Private to the
+ * files that serve and read regions. */
 #ifndef PERCORE_REGION_MESSAGE_H
 #define PERCORE_REGION_MESSAGE_H
 
@@ -11,6 +11,31 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define REGION_MESSAGE_MAGIC 0x50435231u
+#define REGION_MESSAGE_VERSION 1
+
+enum region_message_type {
+  /* To the reader, with the descriptor of the region; argument: the size. */
+  REGION_HELLO = 1,
+  /* To the producer: asks it to reset a row of a table. The answer is the same
+   * message. */
+  REGION_RESET = 2,
+  /* To the reader; argument: an errno. */
+  REGION_ERROR = 3
+};
+
+struct region_message {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t type;
+  uint32_t length;  /* 32 */
+  uint32_t request; /* chosen by the reader and repeated in the answer */
+  uint64_t argument;
+  uint32_t table; /* index in the directory; UINT32_MAX: all */
+  uint32_t row;   /* UINT32_MAX: all */
+};
+_Static_assert(sizeof(struct region_message) == 32, "");
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010

@@ -1,278 +1,75 @@
-/* name.c: claims a name, and manages the socket at which readers find the
- * region.
- *
- * A name belongs to the process that holds an exclusive flock on the name's
- * lock file, as long as that file is still at its path. A process that takes
- * the lock may replace an existing socket. The owner removes both files when it
- * ends; after a crash they stay. flock does not need write permission, so every
- * member of the directory's group can take over a name, because the group can
- * read the lock file. A process can replace a leftover socket if it may remove
- * it. In a directory with the sticky bit, only the owner of the socket, the
- * owner of the directory, and root may do so.
- */
+/* name.c: names of regions, instances, tables and fields: which are valid, and
+ * where the files of a region are. */
 #include "percore_config.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/utf8.h"
 #include "layout.h"
-#include "message.h"
-#include "name.h"
-#include "receive.h"
 
-#include "base/cached.h"
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
 
-enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 128, TRIES = 16 };
-
-/* How long to wait for the removal of the files. */
-enum { REMOVE_MS = 200 };
-
-/* True if this file is still at the path. */
-static bool is_at(const char *path, dev_t device, ino_t inode) {
-  struct stat status;
-  int file = cached_open(path, O_NOFOLLOW);
-  bool found = file >= 0 && fstat(file, &status) == 0 &&
-               status.st_dev == device && status.st_ino == inode;
-  region_close_fd(&file);
-  return found;
+bool region_name_is_valid(const char *name, bool underscores) {
+  if (name == NULL || name[0] < 'a' || name[0] > 'z')
+    return false;
+  size_t length = strspn(name, underscores ? LOWER DIGITS "_" : LOWER DIGITS);
+  return name[length] == '\0' && length <= REGION_MAX_PLUGIN_NAME;
 }
 
-static bool is_ours(const struct region_name *name) {
-  struct stat file;
-  return fstat(name->lock, &file) == 0 &&
-         is_at(name->lock_path, file.st_dev, file.st_ino);
+bool region_table_name_is_valid(const char *name) {
+  return region_name_is_valid(name, false) && strcmp(name, "host") != 0 &&
+         strcmp(name, "core") != 0;
 }
 
-/* Opens without O_CREAT first, because in a sticky directory the kernel refuses
- * O_CREAT for another user's file (fs.protected_regular). Sets the mode only if
- * this call created the file. */
-static int open_lock(const char *path) {
-  enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
-  int fd = open(path, FLAGS);
-  if (fd >= 0 || errno != ENOENT)
-    return fd;
-  fd = open(path, FLAGS | O_CREAT | O_EXCL, LOCK_MODE);
-  if (fd >= 0)
-    (void)fchmod(fd, LOCK_MODE);
-  return fd;
+bool region_instance_is_valid(const char *instance) {
+  size_t length = strspn(instance, LOWER UPPER DIGITS "-_.");
+  return instance[length] == '\0' && length > 0 &&
+         length <= REGION_MAX_INSTANCE && instance[0] != '.';
 }
 
-/* Locks the lock file. A process that releases the name removes the file, so
- * the lock may be on a file that is no longer at the path; this then tries
- * again. */
-static int take_lock(struct region_name *name) {
-  for (int i = 0; i < TRIES; i++) {
-    name->lock = open_lock(name->lock_path);
-    if (name->lock < 0 && errno == EEXIST)
-      continue;
-    if (name->lock < 0)
-      return -1;
-    if (flock(name->lock, LOCK_EX | LOCK_NB) != 0) {
-      region_close_fd(&name->lock);
-      return errno == EWOULDBLOCK ? region_failed(EADDRINUSE) : -1;
-    }
-    if (is_ours(name))
-      return 0;
-    region_close_fd(&name->lock);
-  }
-  return region_failed(EADDRINUSE);
+bool region_text_is_valid(const char *text) {
+  return text == NULL || utf8_has_no(text, strlen(text), utf8_is_control);
 }
 
-/* Sets the mode before listen(2), because the directory's group may connect as
- * soon as the socket listens. */
-static int bind_listener(struct region_name *name) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  struct stat file;
-  memcpy(address.sun_path, name->socket_path, sizeof(address.sun_path));
-  name->listener =
-      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (name->listener < 0 ||
-      (unlink(name->socket_path) != 0 && errno != ENOENT) ||
-      bind(name->listener, (struct sockaddr *)&address, sizeof(address)) != 0)
-    return -1;
-  if (chmod(name->socket_path, SOCKET_MODE) != 0 ||
-      lstat(name->socket_path, &file) != 0) {
-    int saved = errno;
-    unlink(name->socket_path);
-    return region_failed(saved);
-  }
-  name->device = file.st_dev;
-  name->inode = file.st_ino;
-  return 0;
+const char *region_runtime_dir(void) {
+  const char *dir = secure_getenv("PERCORE_RUNTIME_DIR");
+  return dir != NULL && dir[0] != '\0' ? dir : "/run/percore";
 }
 
-/* What a process that claims a name answers, with two descriptors: the lock and
- * the listener, or twice the listener if the lock is held already. */
-struct answer {
-  int error; /* 0: the name is claimed */
-  dev_t device;
-  ino_t inode;
-};
-
-static void remove_files(const struct region_name *name) {
-  if (name->listener >= 0 && region_name_is_found(name))
-    unlink(name->socket_path);
-  unlink(name->lock_path);
+int region_path(char *path, size_t size, const char *dir, const char *name,
+                const char *instance, const char *suffix) {
+  if (dir == NULL)
+    dir = region_runtime_dir();
+  if (!region_name_is_valid(name, false) ||
+      (instance != NULL && !region_instance_is_valid(instance)))
+    return region_failed(EINVAL);
+  int length = snprintf(path, size, "%s/%s%s%s.%s", dir, name,
+                        instance != NULL ? "@" : "",
+                        instance != NULL ? instance : "", suffix);
+  return length >= 0 && (size_t)length < size ? 0 : region_failed(ENAMETOOLONG);
 }
 
-/* Claims the name. *name has no descriptors. */
-static void claim(struct region_name *name, bool has_lock,
-                  struct answer *answer) {
-  bool locks = !has_lock && take_lock(name) == 0;
-  if ((has_lock || locks) && bind_listener(name) == 0) {
-    *answer = (struct answer){.device = name->device, .inode = name->inode};
-    return;
-  }
-  *answer = (struct answer){.error = errno};
-  if (locks)
-    unlink(name->lock_path);
-  region_name_close(name);
+bool region_title_split(struct region_title *title, const char *text,
+                        size_t length) {
+  const char *at = memchr(text, '@', length);
+  size_t region = at != NULL ? (size_t)(at - text) : length;
+  size_t instance = at != NULL ? length - region - 1 : 0;
+  if (region >= sizeof(title->region) || instance >= sizeof(title->instance))
+    return false;
+  *title = (struct region_title){{0}, {0}};
+  memcpy(title->region, text, region);
+  if (at != NULL)
+    memcpy(title->instance, at + 1, instance);
+  return region_name_is_valid(title->region, false) &&
+         (at == NULL || region_instance_is_valid(title->instance));
 }
 
-/* Claims the name and answers. The parent closes the socket if it gives up. */
-static void claim_for(const struct region_name *name, bool has_lock,
-                      int parent) {
-  struct region_name own = *name;
-  struct answer answer;
-  own.lock = own.listener = own.claim = -1;
-  claim(&own, has_lock, &answer);
-  int fds[] = {has_lock ? own.listener : own.lock, own.listener};
-  if (!region_packet_send(parent, &answer, sizeof(answer), fds,
-                          answer.error == 0 ? 2 : 0) &&
-      answer.error == 0)
-    remove_files(&own);
-  region_close_fd(&own.lock);
-  region_close_fd(&own.listener);
-}
-
-/* Whoever lists the directory can hold its lock for ever, and a process that
- * waits for it in open(2), bind(2) or unlink(2) can be ended by no signal. So
- * these functions run in other processes, in which all signals are blocked. */
-static pid_t start_process(sigset_t *before) {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, before);
-  return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
-}
-
-/* True if a process serves the name. A name may be taken for long, and is tried
- * again every two seconds: a process that is started each time would copy the
- * page tables of this one, which then takes a fault for each page. */
-static bool is_served(const struct region_name *name) {
-  struct region_connection probe;
-  bool served = region_connection_open(&probe, name->socket_path) == 0;
-  region_connection_close(&probe);
-  return served;
-}
-
-static int start_claim(struct region_name *name) {
-  bool has_lock = is_ours(name);
-  sigset_t before;
-  int ends[2];
-  if (region_receive_is_held_up(&name->child))
-    return region_failed(ETIMEDOUT);
-  if (!has_lock && is_served(name))
-    return region_failed(EADDRINUSE);
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return -1;
-  name->child = start_process(&before);
-  if (name->child == 0) {
-    region_keep_only(ends[1], ends[1]);
-    claim_for(name, has_lock, ends[1]);
-    _exit(0);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (name->child < 0) { /* a limit or a filter: without protection */
-    claim_for(name, has_lock, ends[1]);
-    name->child = 0;
-  }
-  close(ends[1]);
-  name->claim = ends[0];
-  return 0;
-}
-
-/* listen(2) must be called by this process, which readers take for that of the
- * producer. */
-int region_name_take(struct region_name *name, int wait_ms) {
-  struct region_passed passed;
-  struct answer answer;
-  if (name->claim < 0 && start_claim(name) != 0)
-    return -1;
-  struct pollfd ready = {.fd = name->claim, .events = POLLIN};
-  if (poll(&ready, 1, wait_ms) <= 0)
-    return region_failed(ETIMEDOUT);
-  ssize_t size =
-      region_packet_receive(name->claim, &answer, sizeof(answer), &passed);
-  region_close_fd(&name->claim);
-  for (struct timespec pause = {.tv_nsec = 100000};
-       region_receive_is_held_up(&name->child);) /* it is about to end */
-    nanosleep(&pause, NULL);
-  if (size != sizeof(answer) || (answer.error == 0 && passed.count != 2))
-    return region_failed(size < 0 ? errno : EMFILE);
-  if (answer.error != 0)
-    return region_failed(answer.error);
-  if (is_ours(name)) {
-    close(passed.fds[0]);
-  } else {
-    region_close_fd(&name->lock);
-    name->lock = passed.fds[0];
-  }
-  region_close_fd(&name->listener);
-  name->listener = passed.fds[1];
-  name->device = answer.device;
-  name->inode = answer.inode;
-  return listen(name->listener, BACKLOG);
-}
-
-int region_name_init(struct region_name *name, const char *region,
-                     const struct percore_options *options) {
-  *name = (struct region_name){.lock = -1, .listener = -1, .claim = -1};
-  return region_path(name->lock_path, REGION_PATH_SIZE, options->runtime_dir,
-                     region, options->instance, "lock") == 0
-             ? region_path(name->socket_path, REGION_PATH_SIZE,
-                           options->runtime_dir, region, options->instance,
-                           "sock")
-             : -1;
-}
-
-bool region_name_is_found(const struct region_name *name) {
-  return is_at(name->socket_path, name->device, name->inode);
-}
-
-/* The process keeps the lock file open, so that nobody has the name before the
- * files are gone. */
-void region_name_release(struct region_name *name) {
-  struct timespec pause = {.tv_nsec = 1000000};
-  sigset_t before;
-  if (is_ours(name)) {
-    pid_t child = start_process(&before);
-    if (child == 0) {
-      region_keep_only(name->lock, name->lock);
-      remove_files(name);
-      _exit(0);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (child < 0)
-      remove_files(name);
-    for (int i = 0;
-         child > 0 && i < REMOVE_MS && region_receive_is_held_up(&child); i++)
-      nanosleep(&pause, NULL);
-  }
-  region_name_close(name);
-  (void)region_receive_is_held_up(&name->child);
-}
-
-void region_name_close(struct region_name *name) {
-  region_close_fd(&name->listener);
-  region_close_fd(&name->lock);
-  region_close_fd(&name->claim);
+size_t region_title_length(const char *file) {
+  const char *end = strrchr(file, '.');
+  return end != NULL && strcmp(end, ".sock") == 0 ? (size_t)(end - file) : 0;
 }

@@ -1,44 +1,55 @@
-/* name.h: claims a region's name in a runtime directory, by a lock file and the
- * socket at which readers find the region. For serve.c. */
+/* name.h: names of regions, instances, tables and fields, texts, and the paths
+ * of a region's files. */
 #ifndef PERCORE_REGION_NAME_H
 #define PERCORE_REGION_NAME_H
 
 #include <stdbool.h>
-#include <sys/types.h>
-#include <sys/un.h>
+#include <stddef.h>
 
-#include "percore.h"
+/* The maximum length of the plugin name in collectd:
+ * percore_host_<region>_<table>_<field>. */
+#define REGION_MAX_PLUGIN_NAME 120u
+#define REGION_MAX_INSTANCE 63u
 
-#define REGION_PATH_SIZE sizeof(((struct sockaddr_un *)0)->sun_path)
+/* Returns true for names of at most 120 bytes that match [a-z][a-z0-9]*, or
+ * [a-z][a-z0-9_]* with `underscores`. */
+bool region_name_is_valid(const char *name, bool underscores);
+/* True if an application's table may have this name. */
+bool region_table_name_is_valid(const char *name);
 
-struct region_name {
-  char lock_path[REGION_PATH_SIZE], socket_path[REGION_PATH_SIZE];
-  int lock, listener; /* -1 if not open */
-  int claim;          /* from the process that claims the name; -1: none */
-  pid_t child;        /* that process; 0: none */
-  dev_t device;       /* device of the socket's file */
-  ino_t inode;
-};
+/* Returns true for 1 to 63 letters, digits, '-', '_' and '.', without a leading
+ * dot.
+ */
+bool region_instance_is_valid(const char *instance);
 
-/* Sets the paths; no descriptor is open then. Returns 0, or -1 with EINVAL or
+/* Returns true for UTF-8 without control characters, and for NULL. */
+bool region_text_is_valid(const char *text);
+
+/* Writes the path of a region's socket (suffix "sock") or lock file ("lock").
+ * If dir is NULL, uses region_runtime_dir(). Returns 0, or -1 with EINVAL or
  * ENAMETOOLONG. */
-int region_name_init(struct region_name *name, const char *region,
-                     const struct percore_options *options);
+int region_path(char *path, size_t size, const char *dir, const char *name,
+                const char *instance, const char *suffix);
 
-/* Claims the name and listens, or recreates a removed socket, with a new
- * listener. Another process does so, for which this waits at most wait_ms. On
- * failure, returns -1 with errno and changes nothing: EADDRINUSE, if another
- * process holds the name; ETIMEDOUT, if a call with the same name should look
- * again later. */
-int region_name_take(struct region_name *name, int wait_ms);
+/* The name of a region and instance as users write it, "gtpu" or
+ * "gtpu@east". */
+struct region_title {
+  char region[REGION_MAX_PLUGIN_NAME + 1];
+  char instance[REGION_MAX_INSTANCE + 1]; /* "": none */
+};
+static inline const char *
+region_title_instance(const struct region_title *title) {
+  return title->instance[0] != '\0' ? title->instance : NULL;
+}
+/* Splits a title of `length` bytes into region and instance. Returns false if
+ * the title is not valid. */
+bool region_title_split(struct region_title *title, const char *text,
+                        size_t length);
+/* Returns the length of the title in the file name of a socket
+ * ("gtpu@east.sock"); 0 if the name does not end in ".sock". */
+size_t region_title_length(const char *file);
 
-/* True if the socket at the path belongs to the listener. */
-bool region_name_is_found(const struct region_name *name);
-
-/* Releases the name and removes both files. */
-void region_name_release(struct region_name *name);
-
-/* Closes the descriptors but leaves the files. */
-void region_name_close(struct region_name *name);
+/* Returns $PERCORE_RUNTIME_DIR, or /run/percore if that is not set. */
+const char *region_runtime_dir(void);
 
 #endif

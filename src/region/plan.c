@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "fault.h"
-#include "memory.h"
 
 static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "total_cycles",
@@ -63,7 +62,7 @@ static uint32_t add_string(struct strings *strings, const char *string) {
  */
 
 static void describe_field(struct region_plan *plan,
-                           const struct percore_field *field, uint32_t column,
+                           const struct percore_field *field,
                            struct strings *strings) {
   struct region_field *record = &plan->fields[plan->header.field_count++];
   record->name = add_string(strings, field->name);
@@ -72,11 +71,8 @@ static void describe_field(struct region_plan *plan,
   record->kind = field->kind;
   record->aggregation =
       field->kind == PERCORE_STATE ? PERCORE_NONE : field->aggregation;
-  record->column = column;
   record->sub_bits = field->sub_bits;
   record->max_bits = field->max_bits;
-  record->cells =
-      region_field_cells(field->kind, field->sub_bits, field->max_bits);
   record->state_count = field->state_count;
   for (uint32_t i = 0; i < field->state_count; i++) {
     uint32_t at = add_string(strings, field->states[i]);
@@ -97,16 +93,14 @@ static void describe_table(struct region_plan *plan,
                   (table->max_rows == 0 ? REGION_TABLE_SINGLE : 0);
   record->first_field = plan->header.field_count;
   record->field_count = table->field_count;
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    describe_field(plan, &table->fields[f], record->columns, strings);
-    record->columns += plan->fields[plan->header.field_count - 1].cells;
-  }
+  for (uint32_t f = 0; f < table->field_count; f++)
+    describe_field(plan, &table->fields[f], strings);
+  region_place_columns(record, &plan->fields[record->first_field]);
   record->row_stride =
       region_row_stride(record->columns, consistent, table->row_align);
   record->max_rows = table->max_rows != 0 ? table->max_rows : 1;
   record->row_name_size = table->max_rows != 0 ? table->row_name_size : 0;
   record->key = table->key;
-  record->label_stride = region_label_size(record);
   /* Its place is chosen later. 0: there are no resets. */
   record->reset_offset = (table->flags & PERCORE_NO_RESET) == 0;
 }
@@ -181,9 +175,9 @@ static bool make(struct region_plan *plan, const char *name,
       REGION_LIMIT(COUNTS, "number of slots (cores and extra slots)", slots, 1,
                    REGION_MAX_SLOTS),
       REGION_LIMITS_END};
-  if (!region_schema_is_valid(name, tables, table_count, fault) ||
+  if (!region_schema_is_valid(name, options->instance, tables, table_count,
+                              fault) ||
       !rows_are_declared(tables, table_count, fault) ||
-      !region_instance_check(options->instance, fault) ||
       !region_within(limits, fault) ||
       !describe_all(plan, name, tables, table_count, options, fault))
     return false;

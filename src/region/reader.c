@@ -1,7 +1,9 @@
+/* reader.c: follows a region from producer to producer. */
 #include "percore_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,8 +101,7 @@ static bool open_received(struct region_reader *reader,
   struct region_connection *coming = &reader->coming;
   int memfd = coming->memfd;
   coming->memfd = -1;
-  if (region_view_open(view, memfd, coming->size, reader->allowance,
-                       &reader->fault) != 0)
+  if (region_view_open(view, memfd, reader->allowance, &reader->fault) != 0)
     return false;
   if (name_is_valid(reader, &view->directory, &reader->fault))
     return true;
@@ -112,22 +113,25 @@ static void take_connection(struct region_reader *reader) {
   region_connection_close(&reader->connection);
   reader->connection = reader->coming;
   region_connection_init(&reader->coming);
-  reader->pid = reader->connection.pid;
-  reader->uid = reader->connection.uid;
   reader->left = false;
   reader->fault = (struct region_fault){0};
 }
 
 /* Opens the region that was received in place of the previous region, which is
- * gone but can be read until then. The allowance may not suffice for both. */
+ * gone but can be read until then. The allowance may not suffice for both, so
+ * the previous region's bytes are given back meanwhile. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view next, *view = &reader->view;
-  size_t held = region_view_lend(view);
+  size_t held = view->bytes;
+  if (held > 0)
+    region_allowance_give(view->allowance, held);
   if (!open_received(reader, &next)) {
-    region_view_take_back(view, held);
+    if (held > 0)
+      (void)region_allowance_take(view->allowance, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
   }
+  view->bytes = 0;
   region_view_close(view);
   *view = next;
   take_connection(reader);
@@ -155,16 +159,14 @@ static enum region_event leave(struct region_reader *reader) {
 int region_reader_connect(struct region_reader *reader) {
   struct region_connection *coming = &reader->coming;
   const struct region_reader_options *options = &reader->options;
-  if (coming->uid != (uid_t)-1)
+  if (coming->socket >= 0)
     return 0;
-  bool held_up = region_receive_is_held_up(&reader->child);
-  int status = held_up ? -1 : region_connection_open(coming, reader->path);
-  reader->listener = status == 0 ? coming->uid : (uid_t)-1;
-  if (held_up) {
+  if (region_receive_is_held_up(&reader->child)) {
     region_fails(&reader->fault, EBUSY,
                  "a process that received descriptors from its producer cannot "
                  "exit; perhaps a file system does not answer");
-  } else if (status != 0) { /* EAGAIN: its queue of connections is full */
+  } else if (region_connection_open(coming, reader->path) != 0) {
+    /* EAGAIN: its queue of connections is full */
     region_fails(&reader->fault, errno == EAGAIN ? ETIMEDOUT : errno, "");
   } else if (options->may_read != NULL &&
              !options->may_read(coming->uid, options->argument)) {
@@ -180,7 +182,7 @@ int region_reader_connect(struct region_reader *reader) {
 }
 
 uid_t region_reader_listener(const struct region_reader *reader) {
-  return reader->listener;
+  return reader->coming.uid;
 }
 
 /* Waits for HELLO, but not after a producer that was waited for in vain.
@@ -193,7 +195,8 @@ static bool await_hello(struct region_reader *reader) {
   if (coming->memfd >= 0)
     return true;
   int wait_ms = reader->silent ? 0 : reader->options.hello_wait_ms;
-  reader->silent = !region_connection_await(coming, wait_ms);
+  struct pollfd ready = {.fd = coming->socket, .events = POLLIN};
+  reader->silent = poll(&ready, 1, wait_ms) <= 0;
   if (reader->silent) {
     bool lost = region_connection_lost_process(coming);
     region_fails(&reader->fault, lost ? ECONNRESET : ETIMEDOUT, "");
@@ -254,7 +257,7 @@ enum region_presence
 region_reader_presence(const struct region_reader *reader) {
   if (has_view(reader))
     return reader->left ? REGION_LEFT : REGION_ALIVE;
-  return reader->coming.uid != (uid_t)-1 ? REGION_SILENT : REGION_ABSENT;
+  return reader->coming.socket >= 0 ? REGION_SILENT : REGION_ABSENT;
 }
 
 const struct region_fault *
@@ -291,18 +294,18 @@ uint64_t region_reader_producer(const struct region_reader *reader) {
 }
 
 pid_t region_reader_pid(const struct region_reader *reader) {
-  return reader->pid;
+  return reader->connection.pid;
 }
 
 uid_t region_reader_uid(const struct region_reader *reader) {
-  return reader->uid;
+  return reader->connection.uid;
 }
 
 bool region_reader_is_stopped(const struct region_reader *reader) {
   char path[32], text[256] = "";
-  if (reader->pid <= 0)
+  if (reader->connection.pid <= 0)
     return false;
-  snprintf(path, sizeof(path), "/proc/%d/stat", (int)reader->pid);
+  snprintf(path, sizeof(path), "/proc/%d/stat", (int)reader->connection.pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return false;
@@ -325,7 +328,7 @@ int region_reader_reset(struct region_reader *reader, uint32_t table,
     return region_failed(ENODEV);
   if (region_connection_open(&connection, reader->path) != 0)
     return -1;
-  int status = connection.uid == reader->uid
+  int status = connection.uid == reader->connection.uid
                    ? region_message_ask(connection.socket, &question, wait_ms)
                    : region_failed(ECONNRESET);
   region_connection_close(&connection);
@@ -337,15 +340,23 @@ uint64_t region_reader_attach_refused(const struct region_reader *reader) {
                           : 0;
 }
 
-uint64_t region_reader_adds_postponed(struct region_reader *reader,
-                                      struct region_slot_view *by) {
-  *by = (struct region_slot_view){.core = -1};
+/* The first slot is postponed_by 1; slot UINT32_MAX does not exist. */
+void region_reader_refusals(struct region_reader *reader,
+                            struct region_refusals *refusals) {
+  const struct region_header *live = live_header(reader),
+                             *header = &reader->view.directory.header;
+  struct region_slot_view slot;
+  *refusals = (struct region_refusals){0};
   if (!has_view(reader))
-    return 0;
-  uint64_t slot = region_load(&live_header(reader)->postponed_by);
-  if (slot > 0 && slot <= region_reader_slots(reader))
-    region_reader_slot(reader, (uint32_t)slot - 1, by);
-  return region_load(&live_header(reader)->adds_postponed);
+    return;
+  uint64_t by = region_load(&live->postponed_by);
+  region_reader_slot(
+      reader, by <= header->slot_count ? (uint32_t)by - 1 : UINT32_MAX, &slot);
+  refusals->attaches = region_load(&live->attach_refused);
+  refusals->adds_postponed = region_load(&live->adds_postponed);
+  refusals->extra_slots = header->slot_count - header->core_count;
+  refusals->tid = slot.tid;
+  memcpy(refusals->name, slot.name, sizeof(refusals->name));
 }
 
 /* Loads a live word of a table; 0 if there is no such table. Pairs with the

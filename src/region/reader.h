@@ -68,8 +68,8 @@ void region_reader_use_allowance(struct region_reader *reader,
  * ENOTSOCK if no process serves the region. */
 int region_reader_connect(struct region_reader *reader);
 
-/* Returns the user whose process listened at the last attempt to connect, or -1
- * if that attempt failed. */
+/* Returns the user whose process listened when region_reader_connect was
+ * called, until the next refresh, or -1 if connecting failed. */
 uid_t region_reader_listener(const struct region_reader *reader);
 
 /* Checks whether the producer is alive, and connects if the reader is not
@@ -146,12 +146,7 @@ struct region_slot_view {
   uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
 };
 
-/* Returns how many row_add calls failed because a thread might still use the
- * removed rows. *by: the thread that the last of them waited for. */
-uint64_t region_reader_adds_postponed(struct region_reader *reader,
-                                      struct region_slot_view *by);
-
-/* In worker.c: what the producer refused; zeros if the reader has no region. */
+/* What the producer refused; zeros if the reader has no region. */
 void region_reader_refusals(struct region_reader *reader,
                             struct region_refusals *refusals);
 

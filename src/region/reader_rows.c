@@ -147,7 +147,8 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   struct region_view *view = &reader->view;
   const struct region_table *table = &view->directory.tables[t];
   uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
-  uint64_t label = table->labels_offset + (uint64_t)row * table->label_stride;
+  uint64_t label =
+      table->labels_offset + (uint64_t)row * region_label_size(table);
   region_view_load(view, label, region_label_size(table) / 8, label, words);
   /* Pairs with the release fence after the generation word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);

@@ -1,3 +1,5 @@
+/* row_index.c: a hash table with linear probing, at most half full. A removal
+ * moves later rows into the gap, so no markers for deleted rows are needed. */
 #include "percore_config.h"
 
 #include <stdlib.h>
@@ -5,12 +7,9 @@
 
 #include "row_index.h"
 
-/* The table uses linear probing and is at most half full. A removal moves later
- * rows into the gap, so no markers for deleted rows are needed. */
-
 static const unsigned char *name_of(const struct row_index *index,
                                     uint32_t row) {
-  return index->names + (size_t)row * index->stride;
+  return index->names + (size_t)row * index->size;
 }
 
 static uint32_t hash(const unsigned char *name, size_t size) {
@@ -24,9 +23,8 @@ static uint32_t hash(const unsigned char *name, size_t size) {
   return (uint32_t)h;
 }
 
-void row_index_init(struct row_index *index, const void *names, size_t stride,
-                    size_t size) {
-  *index = (struct row_index){.names = names, .stride = stride, .size = size};
+void row_index_init(struct row_index *index, const void *names, size_t size) {
+  *index = (struct row_index){.names = names, .size = size};
 }
 
 void row_index_free(struct row_index *index) {

@@ -9,15 +9,13 @@
 
 struct row_index {
   const unsigned char *names; /* address of row 0's name */
-  size_t stride;              /* distance from name to name, in bytes */
   size_t size;     /* size of a name with its padding, a multiple of 8 */
   uint32_t *cells; /* row + 1; 0 if empty */
   uint32_t mask;
   uint32_t count;
 };
 
-void row_index_init(struct row_index *index, const void *names, size_t stride,
-                    size_t size);
+void row_index_init(struct row_index *index, const void *names, size_t size);
 void row_index_free(struct row_index *index);
 
 /* Finds the row with this padded name. Returns false if no row has it. */

@@ -8,28 +8,11 @@
 #include "fault.h"
 #include "layout.h"
 
-bool region_text_check(const char *what, const char *text,
-                       struct region_fault *fault) {
+static bool text_is_valid(const char *what, const char *text,
+                          struct region_fault *fault) {
   return region_text_is_valid(text) ||
          region_breaks(fault, REGION_RULE_TEXT,
                        "its %s must be UTF-8 without control characters", what);
-}
-
-bool region_instance_check(const char *instance, struct region_fault *fault) {
-  return instance == NULL || region_instance_is_valid(instance) ||
-         region_breaks(fault, REGION_RULE_INSTANCE_NAME,
-                       "the instance's name must be 1 to 63 letters, digits, "
-                       "'-', '_' and '.', and not begin with a dot");
-}
-
-bool region_field_texts_are_valid(const struct percore_field *field,
-                                  struct region_fault *fault) {
-  if (!region_name_is_valid(field->name, true))
-    return region_breaks(fault, REGION_RULE_FIELD_NAME,
-                         "its name must be [a-z][a-z0-9_]* and at most 120 "
-                         "bytes");
-  return region_text_check("unit", field->unit, fault) &&
-         region_text_check("help", field->help, fault);
 }
 
 static bool states_are_valid(const struct percore_field *field,
@@ -40,7 +23,7 @@ static bool states_are_valid(const struct percore_field *field,
     if (field->states[i] == NULL || field->states[i][0] == '\0')
       return region_breaks(fault, REGION_RULE_STATES, "state %u has no name",
                            i);
-    if (!region_text_check("states' names", field->states[i], fault))
+    if (!text_is_valid("states' names", field->states[i], fault))
       return false;
   }
   return true;
@@ -62,7 +45,12 @@ static bool field_is_valid(const struct percore_field *field,
       REGION_LIMIT(STATES, "number of states", field->state_count, state,
                    state ? REGION_MAX_STATES : 0),
       REGION_LIMITS_END};
-  return region_field_texts_are_valid(field, fault) &&
+  if (!region_name_is_valid(field->name, true))
+    return region_breaks(fault, REGION_RULE_FIELD_NAME,
+                         "its name must be [a-z][a-z0-9_]* and at most 120 "
+                         "bytes");
+  return text_is_valid("unit", field->unit, fault) &&
+         text_is_valid("help", field->help, fault) &&
          region_within(limits, fault) && states_are_valid(field, fault);
 }
 
@@ -87,12 +75,14 @@ static bool field_names_differ(const struct percore_table *table,
   return true;
 }
 
-static bool fields_are_valid(const struct percore_table *table,
+bool region_fields_are_valid(const struct percore_table *table,
                              struct region_fault *fault) {
   if (table->fields == NULL && table->field_count > 0)
     return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
                          "its fields are NULL, but field_count is %u",
                          table->field_count);
+  if (!text_is_valid("help", table->help, fault))
+    return false;
   uint64_t columns = 0;
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct percore_field *field = &table->fields[f];
@@ -146,8 +136,7 @@ static bool table_is_valid(const struct percore_table *table,
     return region_breaks(fault, REGION_RULE_TABLE_NAME,
                          "its name must be [a-z][a-z0-9]*, at most 120 bytes, "
                          "and neither 'host' nor 'core'");
-  return region_text_check("help", table->help, fault) &&
-         shape_is_valid(table, fault) && fields_are_valid(table, fault);
+  return shape_is_valid(table, fault) && region_fields_are_valid(table, fault);
 }
 
 static bool identifiers_fit(const char *region,
@@ -175,13 +164,17 @@ static bool table_is_unique(const struct percore_table *tables, uint32_t t,
   return true;
 }
 
-bool region_schema_is_valid(const char *name,
+bool region_schema_is_valid(const char *name, const char *instance,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault) {
   if (!region_name_is_valid(name, false) || strcmp(name, "host") == 0)
     return region_breaks(fault, REGION_RULE_REGION_NAME,
                          "the region's name must be [a-z][a-z0-9]*, at most "
                          "120 bytes, and not 'host'");
+  if (instance != NULL && !region_instance_is_valid(instance))
+    return region_breaks(fault, REGION_RULE_INSTANCE_NAME,
+                         "the instance's name must be 1 to 63 letters, digits, "
+                         "'-', '_' and '.', and not begin with a dot");
   if (table_count > 0 && tables == NULL)
     return region_breaks(fault, REGION_RULE_COUNTS,
                          "it has %u tables, but tables is NULL", table_count);

@@ -1,6 +1,6 @@
 /* serve.c: passes the region's descriptor to readers that connect, and resets
  * tables on request. Runs in a thread, or when the application calls
- * percore_serve. name.c manages the socket. */
+ * percore_serve. claim.c manages the socket. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -14,13 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "message.h"
 #include "writer.h"
 
 enum { STACK_SIZE = 512 << 10 };
 
 /* How often to check that the socket still exists: at most, and as long as the
- * name cannot be claimed; and how often the serving thread wakes for it. */
+ * name cannot be claimed; and how often the serving thread wakes for it: at
+ * multiples of this time, as collectd does, so that an idle host wakes once. */
 enum { CHECK_SOCKET_MS = 2000, THREAD_CHECKS_MS = 10000 };
 
 /* ---------------------------------------------------------------------------
@@ -77,7 +79,7 @@ static bool greet(struct percore_region *region, int fd) {
 static bool accept_one(struct percore_region *region) {
   struct server *server = &region->server;
   for (int i = 0; i < SERVER_CONNECTIONS; i++) {
-    int fd = accept4(server->name.listener, NULL, NULL,
+    int fd = accept4(server->claim.listener, NULL, NULL,
                      SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
       return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
@@ -130,19 +132,19 @@ enum { CLAIM_MS = 500, CLAIM_IN_TURN_MS = 10 };
 
 /* Claims the name, or makes its socket anew. A directory can appear, a process
  * that has the name can end, and rights can be given. */
-static int claim(struct server *server, int wait_ms) {
-  int status = region_name_take(&server->name, wait_ms);
+static int claim_name(struct server *server, int wait_ms) {
+  int status = region_claim_take(&server->claim, wait_ms);
   server->error = status == 0 ? 0 : errno;
   server->checked_ms = region_now_ms();
-  return status == 0 ? watch(server, server->name.listener) : status;
+  return status == 0 ? watch(server, server->claim.listener) : status;
 }
 
 static int restore(struct percore_region *region, int wait_ms) {
   struct server *server = &region->server;
   if (!region_lock(region))
     return errno;
-  if (!region_name_is_found(&server->name))
-    (void)claim(server, wait_ms);
+  if (!region_claim_is_found(&server->claim))
+    (void)claim_name(server, wait_ms);
   int error = server->error;
   region_unlock(region);
   return error;
@@ -161,7 +163,7 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
-  if (!region_name_is_found(&server->name))
+  if (!region_claim_is_found(&server->claim))
     (void)restore(region, CLAIM_IN_TURN_MS);
 }
 
@@ -177,12 +179,15 @@ static long serve_turn(struct percore_region *region, bool waits) {
   struct epoll_event events[SERVER_CONNECTIONS + 2];
   bool go_on = true;
   keep_socket(region);
-  int timeout = server->error != 0 ? CHECK_SOCKET_MS : THREAD_CHECKS_MS;
+  uint64_t clock_ms = clock_now_ns(CLOCK_REALTIME) / 1000000;
+  int timeout = server->error != 0
+                    ? CHECK_SOCKET_MS
+                    : THREAD_CHECKS_MS - (int)(clock_ms % THREAD_CHECKS_MS);
   int ready = epoll_wait(server->epoll, events, SERVER_CONNECTIONS + 2,
                          waits ? timeout : 0);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
-    if (fd == server->name.listener && region_lock(region)) {
+    if (fd == server->claim.listener && region_lock(region)) {
       go_on = accept_one(region);
       region_unlock(region);
     }
@@ -303,7 +308,7 @@ void region_server_close(struct percore_region *region) {
   struct server *server = &region->server;
   for (int c = 0; c < SERVER_CONNECTIONS; c++)
     region_close_fd(&server->connections[c].fd);
-  region_name_close(&server->name);
+  region_claim_close(&server->claim);
   region_close_fd(&server->epoll);
   region_close_fd(&server->stop);
   server->has_thread = false; /* a forked child has none */
@@ -314,13 +319,13 @@ bool region_server_claims(const struct percore_region *region, const char *name,
   char path[REGION_PATH_SIZE];
   return region_path(path, sizeof(path), options->runtime_dir, name,
                      options->instance, "sock") == 0 &&
-         strcmp(path, region->server.name.socket_path) == 0;
+         strcmp(path, region->server.claim.socket_path) == 0;
 }
 
 void region_server_init(struct percore_region *region) {
   struct server *server = &region->server;
   pthread_mutex_init(&server->turn, NULL);
-  server->name.lock = server->name.listener = server->name.claim = -1;
+  server->claim.lock = server->claim.listener = server->claim.answers = -1;
   server->epoll = server->stop = -1;
   for (int c = 0; c < SERVER_CONNECTIONS; c++)
     server->connections[c].fd = -1;
@@ -333,8 +338,8 @@ int region_server_start(struct percore_region *region, const char *name,
   server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (server->epoll >= 0 && server->stop >= 0 &&
       watch(server, server->stop) == 0 &&
-      region_name_init(&server->name, name, options) == 0 &&
-      (claim(server, CLAIM_MS) == 0 || server->error != 0) &&
+      region_claim_init(&server->claim, name, options) == 0 &&
+      (claim_name(server, CLAIM_MS) == 0 || server->error != 0) &&
       (options->serving == PERCORE_SERVE_POLLED || start_thread(region) == 0))
     return 0;
   int saved = errno;
@@ -350,7 +355,7 @@ void region_server_stop(struct percore_region *region) {
       ;
     pthread_join(server->thread, NULL);
   }
-  region_name_release(&server->name);
+  region_claim_release(&server->claim);
   region_server_close(region);
 }
 

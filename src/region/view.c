@@ -1,3 +1,4 @@
+/* view.c: opens a region, and loads its words without touching holes. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -187,18 +189,21 @@ static bool may_ask(int memfd) {
 }
 
 static bool open_view(struct region_view *view, struct region_fault *fault) {
-  void *map = region_memory_map(view->memfd, view->size, PROT_READ);
-  if (map == NULL)
-    return region_fails(fault, errno, "its memory cannot be mapped");
-  view->map = map;
-  return parse_directory(view, fault) && make_room(view, fault);
+  struct stat status;
+  if (fstat(view->memfd, &status) != 0)
+    return region_fails(fault, errno, "");
+  view->size = (uint64_t)status.st_size;
+  if (!parse_directory(view, fault) || !make_room(view, fault))
+    return false;
+  view->map = region_memory_map(view->memfd, view->size, PROT_READ);
+  return view->map != NULL ||
+         region_fails(fault, errno, "its memory cannot be mapped");
 }
 
-int region_view_open(struct region_view *view, int memfd, uint64_t size,
+int region_view_open(struct region_view *view, int memfd,
                      struct region_allowance *allowance,
                      struct region_fault *fault) {
   *view = (struct region_view){.memfd = memfd,
-                               .size = size,
                                .page_bits = (unsigned)__builtin_ctzl(
                                    (unsigned long)sysconf(_SC_PAGESIZE)),
                                .absent = UINT64_MAX,
@@ -210,20 +215,6 @@ int region_view_open(struct region_view *view, int memfd, uint64_t size,
   return -1;
 }
 
-size_t region_view_lend(struct region_view *view) {
-  size_t bytes = view->bytes;
-  if (bytes > 0)
-    region_allowance_give(view->allowance, bytes);
-  view->bytes = 0;
-  return bytes;
-}
-
-void region_view_take_back(struct region_view *view, size_t bytes) {
-  struct region_fault ignored;
-  if (bytes > 0)
-    (void)take(view, bytes, &ignored);
-}
-
 void region_view_close(struct region_view *view) {
   if (view->map != NULL)
     munmap((void *)(uintptr_t)view->map, view->size);
@@ -232,6 +223,7 @@ void region_view_close(struct region_view *view) {
   region_directory_free(&view->directory);
   free(view->known);
   free(view->present);
-  (void)region_view_lend(view);
+  if (view->bytes > 0)
+    region_allowance_give(view->allowance, view->bytes);
   *view = (struct region_view){.memfd = -1};
 }

@@ -38,16 +38,10 @@ struct region_view {
 /* Maps a region and parses its directory. Takes over the descriptor in every
  * case. Returns 0, or -1 and sets *fault as region_directory_parse does, or to
  * EDQUOT (the allowance is exhausted). */
-int region_view_open(struct region_view *view, int memfd, uint64_t size,
+int region_view_open(struct region_view *view, int memfd,
                      struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
-
-/* Gives a view's bytes back to the allowance, so that its possible replacement
- * can take them. Returns how many bytes these are. If the view is kept, call
- * region_view_take_back to take them again. */
-size_t region_view_lend(struct region_view *view);
-void region_view_take_back(struct region_view *view, size_t bytes);
 
 /* Finds out whether a page is backed by memory. */
 bool region_view_ask(struct region_view *view, uint64_t page);
@@ -99,16 +93,12 @@ struct region_reader {
   char path[108];
   struct region_connection connection; /* to the producer of `view` */
   struct region_connection coming;     /* to a producer that is not read yet */
-  /* The listening user; -1 if no process listens or the user is unknown. */
-  uid_t listener;
   bool silent; /* the last producer was waited for in vain */
   pid_t child; /* that received for this reader; 0: it has ended */
   struct region_view view;
   bool left;  /* the view's producer is gone */
   bool ended; /* the last producer that left had called percore_destroy */
   uint64_t producer; /* number of the view's producer */
-  pid_t pid;
-  uid_t uid;
   struct region_fault fault;
   char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */
 };

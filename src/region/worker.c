@@ -28,21 +28,6 @@ static uint64_t accounted_until(const struct region_slot_view *slot,
   return now_tsc - ((int64_t)unaccounted > 0 ? unaccounted : 0);
 }
 
-void region_reader_refusals(struct region_reader *reader,
-                            struct region_refusals *refusals) {
-  const struct region_directory *directory = region_reader_directory(reader);
-  struct region_slot_view slot;
-  *refusals = (struct region_refusals){0};
-  if (directory == NULL)
-    return;
-  refusals->attaches = region_reader_attach_refused(reader);
-  refusals->extra_slots =
-      directory->header.slot_count - directory->header.core_count;
-  refusals->adds_postponed = region_reader_adds_postponed(reader, &slot);
-  refusals->tid = slot.tid;
-  memcpy(refusals->name, slot.name, sizeof(refusals->name));
-}
-
 /* Cells can be forged, and in a slot that is read while it changes, the cells
  * may be newer than the time. */
 static double share(uint64_t part, uint64_t whole) {

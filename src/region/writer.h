@@ -15,8 +15,9 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "claim.h"
 #include "fault.h"
-#include "name.h"
+#include "memory.h"
 #include "row_index.h"
 
 /* An element of a table's list of removed rows (grace.c). */
@@ -63,7 +64,7 @@ struct server_connection {
 struct server {
   pthread_mutex_t turn; /* held while events are handled */
   /* Changed only while the region is locked, like `connections`. */
-  struct region_name name;
+  struct region_claim claim;
   int64_t checked_ms; /* when the socket was last checked */
   int error; /* errno of the last attempt to claim the name; 0: it succeeded */
   int epoll, stop;
@@ -117,6 +118,12 @@ static inline void *region_at(const struct percore_region *region,
   return region->map + offset;
 }
 
+/* True if the region is in huge pages: all of its memory was allocated when it
+ * was created. */
+static inline bool region_is_huge(const struct percore_region *region) {
+  return region->page_size == REGION_HUGE_PAGE;
+}
+
 static inline uint64_t region_block_offset(const struct percore_region *region,
                                            uint32_t slot) {
   return region->header->blocks_offset + slot * region->header->block_stride;
@@ -136,8 +143,8 @@ static inline uint64_t *region_generation(const struct percore_region *region,
 static inline uint64_t *region_label(const struct percore_region *region,
                                      const struct region_table *table,
                                      uint32_t row) {
-  return region_at(region,
-                   table->labels_offset + (uint64_t)row * table->label_stride);
+  return region_at(region, table->labels_offset +
+                               (uint64_t)row * region_label_size(table));
 }
 
 static inline struct region_table_live *

@@ -101,13 +101,13 @@ static int check_file(const char *path, struct region_fault *fault) {
 
 static int check_main(int argc, char **argv) {
   struct region_fault fault = {.error = 0};
-  struct region_label label;
+  struct region_title label;
   bool json = false;
   int status = arguments_read(&check_command, argc, argv, &json);
   if (status >= 0)
     return status;
   const char *target = argv[optind];
-  bool is_file = !region_label_split(&label, target, strlen(target));
+  bool is_file = !region_title_split(&label, target, strlen(target));
   stop_catch();
   status = is_file ? check_file(target, &fault) : check_served(target, &fault);
   if (status != TOOL_OK)

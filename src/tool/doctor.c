@@ -251,14 +251,12 @@ static char *read_line(const struct machine *machine, const char *path,
 }
 
 void check_proc_stat(struct doctor *doctor) {
-  bool lxcfs = doctor->machine->is_fuse(doctor->machine->context, "/proc/stat");
-  doctor_say(doctor, MACHINE, "/proc/stat", VERDICT_MISSING,
-             lxcfs ? "run without LXCFS, or give collectd the host's /proc and "
-                     "/sys and set SysRoot"
-                   : NULL,
-             lxcfs ? "provided by LXCFS, like the list of cores: its rows may "
-                     "belong to other cores"
-                   : "provided by the kernel");
+  if (doctor->machine->is_fuse(doctor->machine->context, "/proc/stat"))
+    doctor_say(doctor, MACHINE, "/proc/stat", VERDICT_MISSING,
+               "run without LXCFS, or give collectd the host's /proc and /sys "
+               "and set SysRoot",
+               "provided by LXCFS, like the list of cores: its rows may belong "
+               "to other cores");
 }
 
 /* Reports a core whose idle loop has polled for a part of its idle time that
@@ -289,12 +287,6 @@ static void note_pmu(const char *name, void *argument) {
 
 static void check_machine(struct doctor *doctor, const struct engine *engine) {
   const struct topology *topology = engine_topology(engine);
-  char online[FACT_SIZE], isolated[FACT_SIZE];
-  core_set_format(&topology->online, online, sizeof(online));
-  core_set_format(&topology->isolated, isolated, sizeof(isolated));
-  doctor_say(doctor, MACHINE, "cores", VERDICT_OK, NULL,
-             "%d online: %s; isolated: %s", doctor->cores_online, online,
-             isolated[0] != '\0' ? isolated : "none");
   if (engine_softirq_is_idle(engine))
     doctor_say(doctor, MACHINE, "softirq", VERDICT_NOTE,
                "use a hardware source, or a kernel with "

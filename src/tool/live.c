@@ -12,9 +12,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* How often the page checks for keys and for a new screen size. */
-#define FOLLOW_NS UINT64_C(100000000)
-
 /* Sequences of ECMA-48, which all current terminal emulators support. */
 #define CLEAR "\033[2J"
 #define HOME "\033[H"
@@ -27,14 +24,12 @@ struct live {
   enum journal_level level_most; /* other messages are dropped */
   bool page;           /* stdout is a terminal: the table is redrawn in place */
   const void *figures; /* the figures shown last, or NULL */
-  uint64_t interval_ns;
-  uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
-  struct screen view;         /* the order is chosen with keys */
-  bool paused;                /* the page is not redrawn by itself */
-  bool reads_keys;            /* the terminal sends each key, without echo */
-  struct termios cooked;      /* the terminal modes to restore */
-  pthread_mutex_t lock;       /* protects the members below */
-  char newest[512];           /* the newest message, clean text; "": none */
+  struct screen view;  /* the order is chosen with keys */
+  bool paused;         /* the page is not redrawn by itself */
+  bool reads_keys;     /* the terminal sends each key, without echo */
+  struct termios cooked; /* the terminal modes to restore */
+  pthread_mutex_t lock;  /* protects the members below */
+  char newest[512];      /* the newest message, clean text; "": none */
 };
 
 /* ---------------------------------------------------------------------------
@@ -174,7 +169,8 @@ static void obey(struct live *live, char key) {
         (live->view.sort + (key == '>' ? 1 : orders - 1)) % orders;
 }
 
-void live_follow(struct live *live) {
+/* Obeys typed keys, and redraws the page if something has changed. */
+static void follow(struct live *live) {
   char key;
   bool changed = live->page && measure(live);
   if (!live->page)
@@ -210,39 +206,19 @@ static int show(struct live *live) {
 
 int live_run(struct live *live, uint64_t count, void *context) {
   int status = TOOL_OK;
-  for (uint64_t n = 0; count == 0 || n < count; n++) {
+  uint64_t shown = 0;
+  for (bool ends = false; status == TOOL_OK && !ends;) {
     const void *figures = NULL;
     status = live->face->next(live, context, &figures);
-    if (status != TOOL_OK || figures == NULL)
-      break;
-    live->figures = figures;
-    int shown = show(live);
-    if (shown != 0) {
-      status = shown == -EPIPE ? TOOL_OK : TOOL_FAILURE;
-      break;
+    ends = stop_requested();
+    if (status == TOOL_OK && figures != NULL) {
+      live->figures = figures;
+      int written = show(live);
+      status = written == 0 || written == -EPIPE ? TOOL_OK : TOOL_FAILURE;
+      ends |= written != 0 || ++shown == count;
     }
+    follow(live);
   }
   live->figures = NULL;
   return status;
-}
-
-void live_pace(struct live *live, double interval_s) {
-  live->interval_ns = (uint64_t)(interval_s * 1e9);
-  live->interval_began_ns = monotonic_ns();
-}
-
-bool live_wait(struct live *live) {
-  uint64_t now_ns = monotonic_ns();
-  if (now_ns > live->interval_began_ns + live->interval_ns)
-    live->interval_began_ns = now_ns;
-  uint64_t end_ns = live->interval_began_ns += live->interval_ns;
-  uint64_t slice_ns = live->page ? FOLLOW_NS : UINT64_MAX;
-  while (!stop_requested()) {
-    live_follow(live);
-    now_ns = monotonic_ns();
-    if (now_ns >= end_ns)
-      return !stop_requested();
-    sleep_until_ns(end_ns - now_ns > slice_ns ? now_ns + slice_ns : end_ns);
-  }
-  return false;
 }

@@ -13,13 +13,16 @@
 
 struct live;
 
+#define LIVE_WAIT_NS UINT64_C(100000000)
+
 /* What a subcommand shows, and how. */
 struct live_face {
   const char *command; /* for messages */
   const char *waiting; /* shown before the first figures */
-  /* Waits for the next figures, and sets *figures to them. They are valid until
-   * the next call. After a request to stop, *figures remains NULL. Returns
-   * TOOL_OK, or the result of live_fail after an error. */
+  /* Waits for the next figures, but not much longer than LIVE_WAIT_NS, so that
+   * keys are obeyed, and sets *figures to them, or leaves it NULL if there are
+   * none yet. Figures are valid until the next call. Returns TOOL_OK, or the
+   * result of live_fail after an error. */
   int (*next)(struct live *live, void *context, const void **figures);
   /* Write the figures as a table or as JSON. Return 0 or -ENOMEM. The table may
    * be larger than the screen, because the caller cuts off what does not fit.
@@ -46,25 +49,14 @@ struct journal live_journal(struct live *live, enum journal_level most);
 /* Returns the cores and the order that the user has chosen with keys. */
 const struct screen *live_view(const struct live *live);
 
-/* Shows figures `count` times, or without limit if `count` is 0. Ends earlier
- * after a request to stop, or if the output is closed. Returns TOOL_OK or
- * TOOL_FAILURE. */
+/* Shows figures `count` times, or without limit if `count` is 0, and handles
+ * typed keys and changes of the screen's size. Ends earlier after a request to
+ * stop, or if the output is closed. Returns TOOL_OK or TOOL_FAILURE. */
 int live_run(struct live *live, uint64_t count, void *context);
 
 /* Reports an error, which is printed on stderr when the page is closed. Returns
  * TOOL_FAILURE. */
 int live_fail(struct live *live, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* live_pace begins the first interval. live_wait waits for the end of the
- * interval and begins the next one. Intervals that were missed, for example
- * while the process was stopped (Ctrl-Z), are skipped. live_wait returns false
- * after a request to stop. */
-void live_pace(struct live *live, double interval_s);
-bool live_wait(struct live *live);
-
-/* Handles typed keys and changes of the screen's size. Commands that do not
- * wait with live_wait must call this function several times a second. */
-void live_follow(struct live *live);
 
 #endif

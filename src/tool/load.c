@@ -167,13 +167,9 @@ struct sampling {
 
 static int next(struct live *live, void *context, const void **figures) {
   struct sampling *sampling = context;
-  struct snapshot *snapshot = NULL;
-  while (snapshot == NULL) {
-    live_follow(live);
-    if (stop_requested())
-      return TOOL_OK;
-    snapshot = sampler_wait(sampling->sampler, UINT64_C(100000000));
-  }
+  struct snapshot *snapshot = sampler_wait(sampling->sampler, LIVE_WAIT_NS);
+  if (snapshot == NULL)
+    return TOOL_OK;
   snapshot_free(sampling->shown);
   *figures = sampling->shown = snapshot;
   return sampler_has_source(sampling->sampler)

@@ -57,26 +57,24 @@ const char *rate_state(const struct rate_column *column, double value) {
              : NULL;
 }
 
-static int find_sort_column(struct rates *rates, const char *sort) {
-  rates->sort_column = 0;
-  for (size_t c = rates->columns_len; c-- > 0;)
-    if (sort != NULL ? strcmp(rates->columns[c].title, sort) == 0
-                     : rates->columns[c].kind == RATE_PER_SECOND)
-      rates->sort_column = (int)c;
-  if (sort == NULL)
-    return 0;
-  if (strcmp(sort, "row") == 0)
-    rates->sort_column = -1;
-  else if (strcmp(rates->columns[rates->sort_column].title, sort) != 0)
-    return -ENOENT;
-  return 0;
+static bool sort_by(struct rates *rates, const char *title) {
+  for (size_t c = 0; title != NULL && c < rates->columns_len; c++)
+    if (strcmp(rates->columns[c].title, title) == 0) {
+      rates->sort_column = c;
+      return true;
+    }
+  return false;
 }
 
 void rates_sort(struct rates *rates, const char *title, bool least) {
-  bool is_ours = title != NULL && find_sort_column(rates, title) == 0;
-  if (!is_ours)
-    find_sort_column(rates, rates->options.sort);
-  rates->sort_asked = is_ours || least || rates->options.sort != NULL;
+  size_t first = 0;
+  while (first + 1 < rates->columns_len &&
+         rates->columns[first].kind != RATE_PER_SECOND)
+    first++;
+  rates->sort_column =
+      rates->columns[first].kind == RATE_PER_SECOND ? first : 0;
+  rates->sort_asked =
+      sort_by(rates, title) || sort_by(rates, rates->options.sort) || least;
   rates->sort_least = least;
 }
 
@@ -173,8 +171,6 @@ static struct copy copy_of(const struct rates *rates, uint32_t i,
 }
 
 static double key_of(const struct rates *rates, uint32_t i) {
-  if (rates->sort_column < 0)
-    return (rates->sort_least ? 1 : -1) * (double)(rates->tile.first_row + i);
   struct copy copy = copy_of(rates, i, 0);
   double key = value_of(rates, &rates->columns[rates->sort_column], &copy);
   return isnan(key) ? -1e300 : rates->sort_least ? -key : key;
@@ -337,10 +333,10 @@ static int open_all(struct rates *rates, struct region_reader *reader,
     return -ENOMEM;
   rates->copies = rates->tile.cores != NULL ? 1 + rates->tile.core_count : 1;
   int status = make_columns(rates, directory);
-  if (status == 0)
-    status = find_sort_column(rates, rates->options.sort);
-  rates->sort_asked = rates->options.sort != NULL;
-  return status == 0 ? make_rows(rates) : status;
+  if (status != 0)
+    return status;
+  rates_sort(rates, NULL, false);
+  return make_rows(rates);
 }
 
 int rates_open(struct rates *rates, struct region_reader *reader,

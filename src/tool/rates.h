@@ -35,7 +35,7 @@ struct rate_row {
 struct rates_options {
   /* Maximum number of rows; those with the largest keys are kept. */
   size_t rows;
-  const char *sort; /* title of a column, or "row"; NULL: the first rate */
+  const char *sort; /* title of a column; NULL: the first rate */
   bool per_core;
   /* The maximum size of past cells in bytes. A limit is needed because a region
    * may claim far more rows than are backed by memory. */
@@ -57,9 +57,9 @@ struct rates {
   struct rates_past past;
   struct rate_column *columns;
   size_t columns_len;
-  int sort_column;   /* -1: sort by row number */
+  size_t sort_column;
   bool sort_least;   /* put the smallest keys first */
-  bool sort_asked;   /* the user has chosen an order */
+  bool sort_asked;   /* the user has chosen an order that this table has */
   double interval_s; /* time between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */
   bool is_cut; /* the first options.rows rows are sorted; others were dropped */
@@ -68,9 +68,8 @@ struct rates {
   uint64_t rows_live;
 };
 
-/* Prepares to read the rates of a table. Returns 0, -ENOMEM, or -ENOENT if
- * options->sort is not the title of a column. The columns point into the
- * directory of the reader. */
+/* Prepares to read the rates of a table. Returns 0 or -ENOMEM. The columns
+ * point into the directory of the reader. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);

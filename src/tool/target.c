@@ -27,10 +27,6 @@ void target_renew(void) {
     renew_region();
 }
 
-struct region_reader_options target_options(int hello_wait_ms) {
-  return (struct region_reader_options){.hello_wait_ms = hello_wait_ms};
-}
-
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
   const struct passwd *entry = getpwuid(uid);
   if (entry != NULL)
@@ -156,15 +152,15 @@ int target_say_why(const char *command, const char *region,
 
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader) {
-  struct region_label label;
-  struct region_reader_options options = target_options(HELLO_WAIT_MS);
+  struct region_title label;
+  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
   *reader = NULL;
-  if (!region_label_split(&label, region, strlen(region)))
+  if (!region_title_split(&label, region, strlen(region)))
     return say_usage(command,
                      "'%s' is not a valid region name: write NAME or "
                      "NAME@INSTANCE; 'percore regions' lists the regions",
                      region);
-  if (region_reader_open(reader, label.region, region_label_instance(&label),
+  if (region_reader_open(reader, label.region, region_title_instance(&label),
                          &options) != 0)
     return say_failure(command, "cannot read %s: %s", region, strerror(errno));
   region_reader_refresh(*reader);
@@ -210,7 +206,7 @@ int listing_read(struct listing *listing) {
     return -errno;
   bool fits = true;
   for (struct dirent *entry; fits && (entry = readdir(dir)) != NULL;)
-    fits = add_name(listing, entry->d_name, region_label_length(entry->d_name));
+    fits = add_name(listing, entry->d_name, region_title_length(entry->d_name));
   closedir(dir);
   if (listing->len > 0)
     qsort(listing->listed, listing->len, sizeof(*listing->listed), by_name);
@@ -227,23 +223,23 @@ void listing_free(struct listing *listing) {
 
 void listing_print(void) {
   struct listing listing;
-  struct region_label label;
+  struct region_title label;
   listing_read(&listing);
   for (size_t i = 0; i < listing.len; i++) {
     const char *name = listing.listed[i].name;
-    if (region_label_split(&label, name, strlen(name)))
+    if (region_title_split(&label, name, strlen(name)))
       puts(name);
   }
   listing_free(&listing);
 }
 
 static const char *open_reader(struct listed *listed) {
-  struct region_reader_options options = target_options(0);
-  struct region_label label;
-  if (!region_label_split(&label, listed->name, strlen(listed->name)))
+  struct region_reader_options options = {.hello_wait_ms = 0};
+  struct region_title label;
+  if (!region_title_split(&label, listed->name, strlen(listed->name)))
     return "not a valid name of a region";
   return region_reader_open(&listed->reader, label.region,
-                            region_label_instance(&label), &options) == 0
+                            region_title_instance(&label), &options) == 0
              ? NULL
              : strerror(errno);
 }

@@ -33,7 +33,7 @@ static const struct argument arguments[] = {
     ARGUMENT(
         struct top_options, sort, 's', "sort", ARGUMENT_TEXT, "FIELD",
         "sort rows by FIELD, largest first (default: the first counter, if "
-        "not all rows fit; row: the producer's order)"),
+        "not all rows fit)"),
     ARGUMENT(struct top_options, rows, 'r', "rows", ARGUMENT_WHOLE, "N",
              "show at most N rows of each table (default 100)", .min = 1,
              .max = ROWS_MOST),
@@ -48,6 +48,8 @@ struct top {
   struct top_figures figures;
   /* cores and order chosen with keys; NULL before the first table */
   const struct screen *view;
+  uint64_t interval_ns;
+  uint64_t due_ns; /* when to read the region again (CLOCK_MONOTONIC) */
 };
 
 /* ---------------------------------------------------------------------------
@@ -82,21 +84,17 @@ static int open_tables(struct top *top) {
   if (figures->tables == NULL)
     return -ENOMEM;
   for (uint32_t t = 1; t < count; t++) {
-    struct rates_options options = {.rows = top->options->rows,
-                                    .sort = top->options->sort,
-                                    .per_core = top->options->per_core,
-                                    .bytes_most = PAST_BYTES_MOST};
+    const struct rates_options options = {.rows = top->options->rows,
+                                          .sort = top->options->sort,
+                                          .per_core = top->options->per_core,
+                                          .bytes_most = PAST_BYTES_MOST};
     if (!is_shown(top, t))
       continue;
     struct rates *rates = &figures->tables[figures->tables_len];
     int status = rates_open(rates, top->reader, t, &options);
-    sorted |= status == 0;
-    if (status == -ENOENT) {
-      options.sort = NULL;
-      status = rates_open(rates, top->reader, t, &options);
-    }
     if (status != 0)
       return status;
+    sorted |= rates->sort_asked;
     figures->tables_len++;
   }
   return sorted || figures->tables_len == 0 ? 0 : -ENOENT;
@@ -177,8 +175,14 @@ static const char *why_failed(int status) {
 
 static int next(struct live *live, void *context, const void **figures) {
   struct top *top = context;
-  if (!live_wait(live))
+  uint64_t turn_ns = monotonic_ns() + LIVE_WAIT_NS;
+  sleep_until_ns(top->due_ns < turn_ns ? top->due_ns : turn_ns);
+  uint64_t now_ns = monotonic_ns();
+  if (now_ns < top->due_ns)
     return TOOL_OK;
+  top->due_ns += top->interval_ns;
+  if (top->due_ns < now_ns) /* intervals that were missed are skipped */
+    top->due_ns = now_ns + top->interval_ns;
   top->view = live_view(live);
   int status = read_region(top);
   if (status != 0)
@@ -200,7 +204,8 @@ static int show_live(struct top *top) {
   struct live *live = live_open(&face, top->options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  live_pace(live, top->options->interval_s);
+  top->interval_ns = (uint64_t)(top->options->interval_s * 1e9);
+  top->due_ns = monotonic_ns() + top->interval_ns;
   int status = live_run(live, top->options->count, top);
   live_close(live);
   return status;
@@ -212,7 +217,7 @@ static int show_live(struct top *top) {
 
 static int say_no_column(const struct top *top) {
   const struct top_figures *figures = &top->figures;
-  char names[512] = "row";
+  char names[512] = "";
   for (size_t t = 0; t < figures->tables_len; t++)
     for (size_t c = 0; c < figures->tables[t].columns_len; c++)
       text_append(names, sizeof(names), ", ",

@@ -164,9 +164,7 @@ struct sheet {
  * columns that end with it. */
 static void choose_columns(struct sheet *sheet, int width) {
   const struct rates *rates = sheet->rates;
-  size_t sorted = rates->sort_asked && rates->sort_column >= 0
-                      ? (size_t)rates->sort_column
-                      : 0;
+  size_t sorted = rates->sort_asked ? rates->sort_column : 0;
   for (sheet->first = 0;; sheet->first++) {
     int used = NAME_WIDTH;
     for (sheet->end = sheet->first; sheet->end < rates->columns_len;
@@ -204,7 +202,7 @@ static void write_titles(const struct sheet *sheet) {
   char unit[UNIT_TEXT_SIZE];
   paint_pad(sheet->out, colour, PAINT_TITLE, "row", -sheet->name_width);
   for (size_t c = sheet->first; c < sheet->end; c++) {
-    bool is_sorted = rates->sort_asked && rates->sort_column == (int)c;
+    bool is_sorted = rates->sort_asked && rates->sort_column == c;
     paint_pad(sheet->out, colour, is_sorted ? PAINT_SORTED : PAINT_TITLE,
               rates->columns[c].title, width_of(&rates->columns[c]));
   }
@@ -309,10 +307,10 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   fprintf(out, "%s: %" PRIu64 " %s",
           directory->described[rates->tile.table].name, rates->rows_live,
           rates->rows_live == 1 ? "row" : "rows");
-  if (sheet.rows < rates->rows_live && rates->sort_column >= 0)
+  if (sheet.rows < rates->rows_live)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
-  else if (rates->sort_asked && rates->sort_column >= 0)
+  else if (rates->sort_asked)
     fprintf(out, ", by %s", rates->columns[rates->sort_column].title);
   choose_columns(&sheet, screen->width);
   if (sheet.end - sheet.first < rates->columns_len)

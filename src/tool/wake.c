@@ -65,9 +65,8 @@ struct measurement {
   struct wake_collect *collect;
   const struct wake_arguments *options;
   struct wake_run run;
-  uint64_t begin_ns;
-  bool has_page; /* the figures are shown during the measurement */
-  bool ended;
+  uint64_t begin_ns, show_ns;
+  bool has_page; /* the figures are also shown during the measurement */
 };
 
 static bool is_complete(const struct measurement *measurement) {
@@ -76,24 +75,22 @@ static bool is_complete(const struct measurement *measurement) {
          measurement->run.seconds >= measurement->options->seconds;
 }
 
-/* Measures until the end or, if there is a page, until the page is shown. */
+/* Gives figures at the end and, if there is a page, when it is to be shown. */
 static int next(struct live *live, void *context, const void **figures) {
   struct measurement *measurement = context;
-  uint64_t until =
-      monotonic_ns() + SHOW_NS + measurement->run.points.len * SHOW_POINT_NS;
-  if (measurement->ended)
+  struct wake_run *run = &measurement->run;
+  bool ends = !sleep_until_ns(monotonic_ns() + POLL_NS);
+  if (wake_collect_poll(measurement->collect, &run->points) != 0)
+    return live_fail(live, "%s", strerror(ENOMEM));
+  uint64_t now_ns = monotonic_ns();
+  run->seconds = (double)(now_ns - measurement->begin_ns) / 1e9;
+  ends |= is_complete(measurement);
+  if (!ends && (!measurement->has_page || now_ns < measurement->show_ns))
     return TOOL_OK;
-  while (!measurement->ended &&
-         (!measurement->has_page || monotonic_ns() < until)) {
-    measurement->ended = !sleep_until_ns(monotonic_ns() + POLL_NS);
-    if (wake_collect_poll(measurement->collect, &measurement->run.points) != 0)
-      return live_fail(live, "%s", strerror(ENOMEM));
-    measurement->run.seconds =
-        (double)(monotonic_ns() - measurement->begin_ns) / 1e9;
-    measurement->ended |= is_complete(measurement);
-  }
-  wake_collect_status(measurement->collect, &measurement->run.status);
-  live_follow(live);
+  if (ends)
+    stop_request();
+  measurement->show_ns = now_ns + SHOW_NS + run->points.len * SHOW_POINT_NS;
+  wake_collect_status(measurement->collect, &run->status);
   *figures = measurement;
   return TOOL_OK;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <sys/types.h>
 
 #define BEYOND 10 /* minimum number of datapoints above a known percentile */
 
@@ -23,38 +22,18 @@ bool wake_percentile_is_known(size_t count, double percent) {
   return (double)count * (1 - percent / 100) >= BEYOND - 1e-6;
 }
 
-/* Orders the numbers so far that numbers[place] is where it would be if they
- * were sorted, and returns it (Hoare's FIND). */
-static double select_at(float *numbers, size_t len, size_t place) {
-  ssize_t low = 0, high = (ssize_t)len - 1, at = (ssize_t)place;
-  while (low < high) {
-    float pivot = numbers[at];
-    ssize_t i = low, j = high;
-    while (i <= j) {
-      while (numbers[i] < pivot)
-        i++;
-      while (numbers[j] > pivot)
-        j--;
-      if (i <= j) {
-        float swapped = numbers[i];
-        numbers[i++] = numbers[j];
-        numbers[j--] = swapped;
-      }
-    }
-    low = j < at ? i : low;
-    high = i > at ? j : high;
-  }
-  return (double)numbers[at];
-}
-
-double wake_quantile(float *numbers, size_t len, double fraction) {
+double wake_quantile(const float *numbers, size_t len, double fraction) {
   double position = fraction * (double)(len - 1);
   size_t below = (size_t)position;
-  double value = select_at(numbers, len, below);
+  double value = (double)numbers[below];
   if (below + 1 < len)
-    value += (position - (double)below) *
-             (select_at(numbers, len, below + 1) - value);
+    value += (position - (double)below) * ((double)numbers[below + 1] - value);
   return value;
+}
+
+static int by_size(const void *left, const void *right) {
+  float a = *(const float *)left, b = *(const float *)right;
+  return a < b ? -1 : a > b;
 }
 
 size_t wake_numbers(float *numbers, const struct wake_points *points, int state,
@@ -65,10 +44,11 @@ size_t wake_numbers(float *numbers, const struct wake_points *points, int state,
     if (!isnan(us))
       numbers[len++] = (float)us;
   }
+  qsort(numbers, len, sizeof(*numbers), by_size);
   return len;
 }
 
-static void summarize(struct wake_summary *summary, float *numbers,
+static void summarize(struct wake_summary *summary, const float *numbers,
                       size_t len) {
   static const double percents[] = {99, 99.9, 99.99, 99.999};
   double *us = summary->us, sum = 0, squares = 0;
@@ -77,9 +57,9 @@ static void summarize(struct wake_summary *summary, float *numbers,
     us[figure] = NAN;
   if (len == 0)
     return;
-  us[WAKE_MIN] = wake_quantile(numbers, len, 0);
+  us[WAKE_MIN] = (double)numbers[0];
   us[WAKE_MEDIAN] = wake_quantile(numbers, len, 0.5);
-  us[WAKE_MAX] = wake_quantile(numbers, len, 1);
+  us[WAKE_MAX] = (double)numbers[len - 1];
   for (size_t i = 0; i < len; i++)
     sum += (double)numbers[i];
   us[WAKE_MEAN] = sum / (double)len;

@@ -8,14 +8,14 @@
 bool wake_percentile_is_known(size_t count, double percent);
 
 /* Writes the values of a metric, as wake_point_us returns them, that are known
- * to numbers[], which has room for points->len. Returns how many there are. */
+ * to numbers[], which has room for points->len, and sorts them. Returns how
+ * many there are. */
 size_t wake_numbers(float *numbers, const struct wake_points *points, int state,
                     enum wake_metric metric);
 
-/* Returns a quantile of at least one number by linear interpolation between the
- * two closest numbers, as numpy and pandas do. Changes the order of the
- * numbers. */
-double wake_quantile(float *numbers, size_t len, double fraction);
+/* Returns a quantile of at least one number, in ascending order, by linear
+ * interpolation between the two closest numbers, as numpy and pandas do. */
+double wake_quantile(const float *numbers, size_t len, double fraction);
 
 enum wake_figure {
   WAKE_MIN,

@@ -6,6 +6,7 @@ a daemon without a read plugin is subtracted.
     agent.py [PERCORE_SO...]     also measures other builds of the plugin
 """
 
+import collections
 import contextlib
 import os
 import shutil
@@ -45,10 +46,14 @@ class Daemon(region_dispatch.Daemon):
             super().copy_plugin(name)
 
     def start(self, before=()):
+        """Without a RuntimeDir, each daemon has one of its own, because only one can
+        publish the board in a directory; the others would try again and again."""
+        runtime = os.environ.get("PERCORE_RUNTIME_DIR", f"{self.directory}/run")
+        os.makedirs(runtime, exist_ok=True)
         with open(f"{self.directory}/stderr", "wb") as stderr:
             self.process = subprocess.Popen(
                 self.command("-f", before=before or self.before), stdout=stderr,
-                stderr=stderr)
+                stderr=stderr, env={**os.environ, "PERCORE_RUNTIME_DIR": runtime})
         return self
 
     def stop(self, seconds=20):
@@ -67,6 +72,23 @@ class Daemon(region_dispatch.Daemon):
                     pids += map(int, file.read().split())
             known += 1
         return sum(time.clock_gettime(~pid << 3 | 2) for pid in pids)
+
+    def parts(self):
+        """Returns for each kind of thread its CPU time in seconds, and how often it
+        has run, so far."""
+        parts, pid = collections.defaultdict(lambda: [0, 0]), self.process.pid
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf8") as file:
+                    name = file.read().strip().split("#")[0]
+                with open(f"/proc/{pid}/task/{thread}/schedstat",
+                          encoding="ascii") as file:
+                    run_ns, _, runs = map(int, file.read().split())
+                if name == "collectd":
+                    name = "main" if int(thread) == pid else "sampler"
+                parts[name][0] += run_ns / 1e9
+                parts[name][1] += runs
+        return parts
 
     def system_calls(self):
         """Returns the number of system calls a second, or None without strace."""
@@ -95,6 +117,7 @@ def measure(daemons, block_s, blocks):
         time.sleep(0.13)  # so that their reads do not coincide
     time.sleep(START_S)
     found = {name: [] for name in daemons}
+    parts = {name: daemon.parts() for name, daemon in daemons.items()}
     before = {name: daemon.cpu_s() for name, daemon in daemons.items()}
     for _ in range(blocks):
         begin = time.monotonic()
@@ -104,6 +127,12 @@ def measure(daemons, block_s, blocks):
             found[name].append(
                 (now - before[name]) / (time.monotonic() - begin) * 1e6)
             before[name] = now
+    for name, daemon in daemons.items():
+        daemon.shares = [
+            f"{part} {(spent - parts[name][part][0]) / (block_s * blocks) * 1e6:.1f} "
+            f"in {(runs - parts[name][part][1]) / (block_s * blocks):.1f} runs"
+            for part, (spent, runs) in daemon.parts().items()
+            if runs > parts[name][part][1]]
     bare = next(iter(found.values()))
     return {name: [spent - least for spent, least in zip(each, bare)]
             for name, each in found.items()}
@@ -111,7 +140,7 @@ def measure(daemons, block_s, blocks):
 
 def print_default(libraries):
     for interval, block_s, blocks in RUNS:
-        with RuntimeDir(), contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             daemons = {"bare": Daemon(None, interval),
                        "cpu": Daemon(None, interval, "cpu"),
                        "percore": Daemon("", interval)}
@@ -137,6 +166,8 @@ def print_default(libraries):
                     if calls is not None:
                         line += f", {calls - alone:.0f} system calls a second"
                 say(line)
+                say("    by thread, us a second: " +
+                    "; ".join(daemons[name].shares))
 
 
 def print_many():

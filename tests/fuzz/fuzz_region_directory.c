@@ -68,7 +68,7 @@ static void read_region(const uint8_t *data, size_t size,
     if (pwrite(fd, data, region_size - at < length ? region_size - at : length,
                (off_t)at) < 0)
       abort();
-  if (region_view_open(&reader.view, fd, region_size, NULL, &fault) != 0)
+  if (region_view_open(&reader.view, fd, NULL, &fault) != 0)
     return;
   for (uint32_t s = 0; s < region_reader_slots(&reader) && s < 64; s++) {
     struct region_slot_view slot;

@@ -106,14 +106,13 @@ class Region:
         first = self.get(self.table(table) + 16, 4)
         return self.get(136) + 64 * (first + number)
 
-    def write_field(self, at, field, column):
+    def write_field(self, at, field):
         name, unit, kind, more = field
         states = [self.string(state) for state in more.get("states", [])]
         for offset, value in (
                 (0, self.string(name)), (4, self.string(unit)), (12, kind),
-                (16, more.get("aggregation", 0)), (20, column),
-                (24, columns(field)), (28, more.get("sub_bits", 0)),
-                (32, more.get("max_bits", 0)),
+                (16, more.get("aggregation", 0)),
+                (28, more.get("sub_bits", 0)), (32, more.get("max_bits", 0)),
                 (36, states[0] if states else 0), (40, len(states))):
             self.set(at + offset, value, 4)
 
@@ -125,13 +124,10 @@ class Region:
         for place, value in enumerate((
                 self.string(name), self.string("what it counts"), storage,
                 flags, first_field, len(fields), cells, stride, rows,
-                name_size, key, name_size or 8)):
+                name_size, key)):
             self.set(self.table(number) + 4 * place, value, 4)
-        column = 0
         for offset, field in enumerate(fields):
-            self.write_field(self.get(136) + 64 * (first_field + offset),
-                             field, column)
-            column += columns(field)
+            self.write_field(self.get(136) + 64 * (first_field + offset), field)
 
     def write_directory(self, name):
         fields = sum(len(table[6]) for table in self.tables)
@@ -170,7 +166,7 @@ class Region:
             rows, stride = self.get(at + 32, 4), self.get(at + 28, 4)
             cells = self.get(at + 24, 4)
             for offset, size in ((48, 64), (56, 8 * rows),
-                                 (96, self.get(at + 44, 4) * rows),
+                                 (96, self.label_size(number) * rows),
                                  (64, 8 * cells * rows),
                                  (72, 8 * cells * rows),
                                  (80, stride * (rows + 1))):
@@ -210,9 +206,12 @@ class Region:
     def reset(self, table, row=0, column=0):
         return self.base(72, table, row, column)
 
+    def label_size(self, table):
+        return self.get(self.table(table) + 36, 4) or 8
+
     def label(self, table, row=0):
         at = self.table(table)
-        return self.get(at + 96) + self.get(at + 44, 4) * row
+        return self.get(at + 96) + self.label_size(table) * row
 
     def single(self, table, row=0, column=0):
         at = self.table(table)

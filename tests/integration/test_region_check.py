@@ -122,9 +122,9 @@ BREAKS = {
                                region.table(PORT) + 16, 4))),
     "max-rows": in_table(PORT, 32, 0),
     "identifier": long_names,
-    "columns": in_field(PORT, 1, 20, 0),
+    "columns": words((lambda region: region.field(PORT, 2) + 28, 8),
+                     (lambda region: region.field(PORT, 2) + 32, 64)),
     "row-stride": in_table(SESSION, 28, 16),
-    "label-stride": in_table(PORT, 44, 16),
     "field-name": fields_of(SESSION, lambda fields: fields[:1] * 2),
     "kind": in_field(PORT, 0, 12, 5),
     "aggregation": in_field(PORT, 0, 16, 1),
@@ -149,7 +149,7 @@ SUBJECTS = {
     "text": ("port", "packets"), "core-fields": ("core", "polls"),
     "table-name": ("host", None), "table-fields": ("session", None),
     "place": ("session", None), "aggregation": ("port", "packets"),
-    "columns": ("port", "depth"),
+    "columns": ("port", None),
 }
 
 

@@ -162,9 +162,6 @@ def check_language(compiler, language, std, warnings):
     for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
         check(not compiles(command, wrong)[0],
               f"{compiler} -std={std} compiles with {wrong}")
-    ok, said = compiles(command, "-DWRONG_FLAG")
-    check(not ok and "use_PERCORE_NO_RESET" in said,
-          f"{compiler} -std={std} with PERCORE_NO_BASES: {said}")
 
 
 def check_languages(compiler, language, stds, warnings):

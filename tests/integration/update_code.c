@@ -71,10 +71,6 @@ void wrong_mix(percore_shared_row_t row) { percore_add(row, 0, 1); }
 void wrong_mix(percore_core_row_t row);
 void wrong_mix(percore_core_row_t row) { percore_shared_add(row, 0, 1); }
 #endif
-#ifdef WRONG_FLAG
-extern const uint32_t wrong_flag;
-const uint32_t wrong_flag = PERCORE_NO_BASES;
-#endif
 
 #ifdef __cplusplus
 }

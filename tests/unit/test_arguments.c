@@ -95,18 +95,18 @@ TEST(no_command_has_two_options_with_the_same_name_or_letter) {
     }
 }
 
-static bool split(struct region_label *label, const char *text) {
-  return region_label_split(label, text, strlen(text));
+static bool split(struct region_title *label, const char *text) {
+  return region_title_split(label, text, strlen(text));
 }
 
 TEST(labels_are_split_as_written_and_only_if_valid) {
-  struct region_label label;
+  struct region_title label;
   assert_true(split(&label, "gtpu"));
   assert_string_equal(label.region, "gtpu");
-  assert_null(region_label_instance(&label));
+  assert_null(region_title_instance(&label));
   assert_true(split(&label, "gtpu@east"));
   assert_string_equal(label.region, "gtpu");
-  assert_string_equal(region_label_instance(&label), "east");
+  assert_string_equal(region_title_instance(&label), "east");
   static const char *const wrong[] = {"",     "@east", "gtpu@",
                                       "GTPU", "a/b",   "gtpu@e@w"};
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)

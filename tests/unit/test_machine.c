@@ -115,7 +115,7 @@ TEST(a_path_that_is_too_long_is_refused) {
 static int open_descriptors(void) {
   struct machine *machine = machine_linux(NULL);
   int count = 0;
-  for (int fd = 0; fd < 1024; fd++)
+  for (int fd = 0; fd < 2048; fd++)
     count += fcntl(fd, F_GETFD) >= 0;
   machine_linux_close(machine);
   return count;
@@ -137,8 +137,8 @@ TEST(no_descriptor_stays_open) {
 /* Returns how many descriptors of this process are open on a file. */
 static int count_open(const char *file) {
   int count = 0;
-  char path[64], target[64];
-  for (int fd = 0; fd < 1024; fd++) {
+  char path[64], target[128];
+  for (int fd = 0; fd < 2048; fd++) {
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     ssize_t length = readlink(path, target, sizeof(target) - 1);
     target[length > 0 ? length : 0] = '\0';
@@ -163,6 +163,41 @@ TEST(the_kernels_stat_is_opened_once_and_read_anew) {
       machine->read_file(machine->context, "/proc/stat", first, 16), -EFBIG);
   machine_linux_close(machine);
   assert_int_equal(count_open("/proc/stat"), 0);
+}
+
+#define POLLED "/sys/devices/system/cpu/cpu0/cpuidle/state0/time"
+
+TEST(the_file_that_tells_how_long_a_core_has_polled_is_opened_once) {
+  char text[64];
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  if (access(POLLED, R_OK) != 0) {
+    print_message("this machine has no " POLLED "\n");
+    machine_linux_close(machine);
+    skip();
+  }
+  for (int i = 0; i < 5; i++) {
+    int before = open_descriptors();
+    assert_true(
+        machine->read_file(machine->context, POLLED, text, sizeof(text)) > 0);
+    assert_int_equal(strspn(text, "0123456789\n"), strlen(text));
+    assert_int_equal(count_open(POLLED), 1);
+    assert_int_equal(open_descriptors() - before, i == 0);
+  }
+  machine_linux_close(machine);
+  assert_int_equal(count_open(POLLED), 0);
+}
+
+TEST(a_file_of_polled_time_that_is_not_the_kernels_is_opened_anew) {
+  char text[64], path[256];
+  snprintf(path, sizeof(path), "%s" POLLED, fixture->tree.root);
+  temp_tree_write(&fixture->tree, POLLED, "17\n");
+  assert_int_equal(read_file(POLLED, text, 64), 3);
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(read_file(POLLED, text, 64), -ENOENT);
+  temp_tree_write(&fixture->tree, POLLED, "9\n");
+  assert_int_equal(read_file(POLLED, text, 64), 2);
+  assert_string_equal(text, "9\n");
 }
 
 TEST(a_sysroot_may_end_with_slashes_or_be_null) {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "plugin/region_thread.h"
+#include "plugin/region_workers.h"
 #include "region_unit.h"
 
 #include <glob.h>
@@ -17,8 +18,9 @@ static struct region_thread *all[8]; /* their memory is never freed */
 static size_t started;
 
 static void start(void) {
-  const struct region_watch_options options = {.config = &config,
-                                               .interval_ns = INTERVAL_NS};
+  static struct region_room room;
+  const struct region_watch_options options = {
+      .config = &config, .room = &room, .interval_ns = INTERVAL_NS};
   thread = region_thread_new(&options, clock_now_ns(CLOCK_BOOTTIME));
   assert_non_null(thread);
   all[started++] = thread;

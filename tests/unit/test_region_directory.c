@@ -398,6 +398,46 @@ TEST(rows_that_overlap_within_a_slot_block_are_named) {
   assert_int_equal(parse(&bytes, bytes.size), 0);
 }
 
+TEST(columns_are_computed_whatever_the_producer_wrote) {
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  struct region_directory directory;
+  struct region_fault fault;
+  memcpy(&header, bytes.start, sizeof(header));
+  struct region_table *port = table_of(&bytes, PORT + 1);
+  struct region_field *field =
+      (struct region_field *)(void *)(bytes.start + header.fields_offset) +
+      port->first_field + LATENCY;
+  uint32_t columns = port->columns, cells = field->cells;
+  port->columns = field->column = field->cells = UINT32_MAX;
+  assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
+                                            bytes.region_size, &fault),
+                     0);
+  field = &directory.fields[directory.tables[PORT + 1].first_field + LATENCY];
+  assert_int_equal(directory.tables[PORT + 1].columns, columns);
+  assert_int_equal(field->column, LATENCY_COLUMN);
+  assert_int_equal(field->cells, cells);
+  region_directory_free(&directory);
+}
+
+TEST(texts_of_the_table_core_are_checked) {
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  memcpy(&header, bytes.start, sizeof(header));
+  unsigned char *strings = bytes.start + header.strings_offset;
+  unsigned char *help = strings + table_of(&bytes, 0)->help, was = *help;
+  *help = '\a';
+  struct region_fault fault = fault_of(&bytes, REGION_RULE_TEXT);
+  assert_string_equal(fault.table, "core");
+  *help = was;
+  const struct region_field *fields =
+      (void *)(bytes.start + header.fields_offset);
+  strings[fields[1].unit] = '\a';
+  fault = fault_of(&bytes, REGION_RULE_TEXT);
+  assert_string_equal(fault.table, "core");
+  assert_string_equal(fault.field, "busy_cycles");
+}
+
 TEST(a_table_without_births_is_refused) {
   struct bytes bytes = make_directory();
   table_of(&bytes, PORT + 1)->birth_offset = 0;
@@ -449,9 +489,8 @@ TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
   struct region_allowance allowance = {.pool = &pool};
   struct region_view view;
   struct region_fault fault;
-  assert_int_equal(region_view_open(&view, memory_with(&bytes),
-                                    bytes.region_size, &allowance, &fault),
-                   -1);
+  assert_int_equal(
+      region_view_open(&view, memory_with(&bytes), &allowance, &fault), -1);
   assert_int_equal(fault.error, EDQUOT);
 }
 
@@ -468,8 +507,7 @@ TEST(a_name_that_fills_its_label_ends_with_a_nul) {
   assert_int_equal(pwrite(fd, &generation, 8, (off_t)port->generations_offset),
                    8);
   assert_int_equal(pwrite(fd, label, 24, (off_t)port->labels_offset), 24);
-  assert_return_code(
-      region_view_open(&reader.view, fd, bytes.region_size, NULL, &fault), 0);
+  assert_return_code(region_view_open(&reader.view, fd, NULL, &fault), 0);
   memset(name, 'x', sizeof(name));
   assert_true(region_reader_row_name(&reader, PORT + 1, 0, generation, name));
   assert_memory_equal(name, label, sizeof(label));
@@ -505,8 +543,7 @@ TEST(holes_in_huge_pages_are_not_allocated) {
   }
   assert_return_code(fstat(fd, &before), errno);
   assert_true((uint64_t)before.st_blocks * 512 < bytes.region_size);
-  assert_return_code(
-      region_view_open(&view, fd, bytes.region_size, NULL, &fault), 0);
+  assert_return_code(region_view_open(&view, fd, NULL, &fault), 0);
   uint64_t last = 1;
   region_view_load(&view, bytes.region_size - 8, 1, 0, &last);
   assert_int_equal(last, 0);
@@ -527,8 +564,7 @@ static void open_sparse(struct region_view *view, struct bytes *bytes) {
   assert_true(end > (off_t)bytes->size);
   assert_int_equal(pwrite(fd, &zero, 8, end + page), 8);
   assert_int_equal(pwrite(fd, &word, 8, end + 2 * page), 8);
-  assert_return_code(
-      region_view_open(view, fd, bytes->region_size, NULL, &fault), 0);
+  assert_return_code(region_view_open(view, fd, NULL, &fault), 0);
 }
 
 static void assert_sparse(struct region_view *view, uint64_t region_size) {
@@ -608,7 +644,7 @@ TEST(reading_takes_no_lock_of_the_memory) {
     struct region_fault fault;
     uint64_t word;
     forbid_locks();
-    if (region_view_open(&view, fd, bytes.region_size, NULL, &fault) != 0)
+    if (region_view_open(&view, fd, NULL, &fault) != 0)
       _exit(3);
     for (uint64_t at = 0; at < bytes.region_size; at += 512)
       region_view_load(&view, at, 1, 0, &word);
@@ -634,8 +670,7 @@ TEST(reading_a_region_of_holes_allocates_nothing) {
   off_t first_slot = (off_t)directory.header.blocks_offset;
   region_directory_free(&directory);
   struct region_reader reader = {.producer = 1};
-  assert_return_code(
-      region_view_open(&reader.view, fd, bytes.region_size, NULL, &fault), 0);
+  assert_return_code(region_view_open(&reader.view, fd, NULL, &fault), 0);
   struct region_tile tile;
   assert_return_code(region_tile_init(&tile, &reader, PORT + 1, PORT_ROWS,
                                       REGION_WANT_BIRTHS | REGION_WANT_CORES),
@@ -661,8 +696,7 @@ TEST(a_reader_survives_garbage_in_every_byte) {
       map[i] = (unsigned char)rand_r(&seed);
     munmap(map, bytes.region_size);
     struct region_reader reader = {.producer = 1};
-    assert_return_code(
-        region_view_open(&reader.view, fd, bytes.region_size, NULL, &fault), 0);
+    assert_return_code(region_view_open(&reader.view, fd, NULL, &fault), 0);
     for (uint32_t t = 0; t <= TABLES; t++) {
       struct region_tile tile;
       assert_return_code(region_tile_init(&tile, &reader, t, 64,

@@ -1,5 +1,5 @@
 /* Tests the rules for names, the shapes of tables and the places of their
- * arrays: src/region/rules.c, schema.c, plan.c, layout.c. */
+ * arrays: src/region/name.c, schema.c, plan.c, layout.c. */
 #include "percore_config.h"
 
 #include "region/directory.h"
@@ -106,7 +106,7 @@ TEST(meaningless_shapes_are_refused) {
                                   .row_name_size = refused->name_size,
                                   .row_align = refused->align,
                                   .flags = refused->flags};
-    if (region_schema_is_valid("unit", &table, 1, &fault))
+    if (region_schema_is_valid("unit", NULL, &table, 1, &fault))
       fail_msg("%s was accepted", refused->what);
   }
 }
@@ -202,11 +202,11 @@ TEST(scalars_after_a_histogram_are_refused) {
   struct percore_table table = {
       .name = "port", .fields = fields, .field_count = 2};
   struct region_fault fault;
-  assert_false(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_false(region_schema_is_valid("unit", NULL, &table, 1, &fault));
   assert_int_equal(fault.rule, REGION_RULE_HISTOGRAM);
   table.fields = &fields[1];
   table.field_count = 1;
-  assert_true(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_true(region_schema_is_valid("unit", NULL, &table, 1, &fault));
 }
 
 TEST(a_value_name_in_collectd_is_at_most_120_bytes) {
@@ -217,10 +217,10 @@ TEST(a_value_name_in_collectd_is_at_most_120_bytes) {
   struct percore_table table = {
       .name = name, .fields = &field, .field_count = 1};
   struct region_fault fault;
-  assert_false(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_false(region_schema_is_valid("unit", NULL, &table, 1, &fault));
   assert_int_equal(fault.rule, REGION_RULE_IDENTIFIER);
   name[120 - 15 - 4 - 2] = '\0';
-  assert_true(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_true(region_schema_is_valid("unit", NULL, &table, 1, &fault));
 }
 
 TEST(parts_that_fill_several_huge_pages_begin_on_a_huge_page) {

@@ -134,6 +134,19 @@ TEST(a_name_that_is_served_is_refused_without_a_child) {
   assert_return_code(percore_destroy(second), errno);
 }
 
+TEST(without_a_directory_a_name_is_refused_without_a_child) {
+  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
+  struct percore_options options = {
+      .size = sizeof(options), .quiet = 1, .runtime_dir = path_of("none")};
+  long faults = faults_of_children();
+  assert_true(faults > 0); /* that of the first region */
+  assert_fails(percore_create(&second, "unit", unit_tables, TABLES, &options),
+               ENOENT);
+  assert_int_equal(faults_of_children(), faults);
+  assert_return_code(percore_destroy(second), errno);
+  assert_return_code(percore_destroy(first), errno);
+}
+
 /* ---------------------------------------------------------------------------
  * Different users in one group
  */

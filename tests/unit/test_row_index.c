@@ -14,7 +14,7 @@ static void name_row(uint32_t row, uint64_t name) {
 
 TEST(rows_are_found_by_name_until_they_are_removed) {
   struct row_index index;
-  row_index_init(&index, names, sizeof(names[0]), sizeof(names[0]));
+  row_index_init(&index, names, sizeof(names[0]));
   bool live[ROWS] = {false};
   unsigned seed = 3;
   /* Adds and removes rows in random order. The hashes of many names collide. */
@@ -41,7 +41,7 @@ TEST(rows_are_found_by_name_until_they_are_removed) {
 TEST(an_empty_index_finds_and_removes_nothing) {
   struct row_index index;
   uint32_t found;
-  row_index_init(&index, names, sizeof(names[0]), sizeof(names[0]));
+  row_index_init(&index, names, sizeof(names[0]));
   assert_false(row_index_find(&index, names[0], &found));
   row_index_remove(&index, 0);
   assert_int_equal(index.count, 0);

@@ -55,29 +55,6 @@ TEST(statistics_agree_with_those_of_python) {
   assert_nan(summary.us[WAKE_P99_99]);
 }
 
-static int compare(const void *a, const void *b) {
-  float x = *(const float *)a, y = *(const float *)b;
-  return (x > y) - (x < y);
-}
-
-TEST(quantiles_are_those_of_the_sorted_numbers) {
-  static const size_t lengths[] = {1, 2, 3, 10, 999};
-  static const int ranges[] = {1, 2, 5, 1000000};
-  unsigned seed = 1;
-  float numbers[999], sorted[999];
-  for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++)
-    for (size_t r = 0; r < sizeof(ranges) / sizeof(ranges[0]); r++) {
-      size_t len = lengths[l];
-      for (size_t i = 0; i < len; i++)
-        numbers[i] = sorted[i] = (float)(rand_r(&seed) % ranges[r]);
-      qsort(sorted, len, sizeof(*sorted), compare);
-      for (size_t at = 0; at < len; at += 1 + len / 20)
-        assert_near(wake_quantile(numbers, len,
-                                  len > 1 ? (double)at / (double)(len - 1) : 0),
-                    (double)sorted[at], 1e-3);
-    }
-}
-
 TEST(a_percentile_needs_ten_datapoints_beyond_it) {
   add_series(1000);
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
