@@ -69,11 +69,11 @@ struct percore_load;
  * machine. For counters, chooses a source for each core
  * and tests the sources in separate threads, which takes up to a second. The
  * affinity of the caller never changes. options may be NULL. Returns 0, or -1
- * with errno: EINVAL (an invalid option), ENOMEM, ENOENT (no cores found),
- * ENOTSUP (no source of loads works here). Counters use two descriptors per
- * core. At least 256 descriptors stay free for the program, and the limit on
- * open files is never changed; cores for which no descriptor is left use the
- * source "idle". */
+ * with errno: EINVAL (an invalid option), ENOMEM, ENOENT (no cores found; with
+ * "only", no fresh board that this user may read), ENOTSUP (no source of loads
+ * works here). Counters use two descriptors per core. At least 256 descriptors
+ * stay free for the program, and the limit on open files is never changed;
+ * cores for which no descriptor is left use the source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 

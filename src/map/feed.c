@@ -14,6 +14,7 @@
 /* In arrays with more than ROWS_OF_ZERO entries, an entry whose values are all
  * 0 receives no row. */
 #define ROWS_OF_ZERO 1024
+
 /* ---------------------------------------------------------------------------
  * Messages
  */
@@ -43,15 +44,8 @@ say_of(struct map_feed *feed, const char *format, ...) {
 }
 
 /* ---------------------------------------------------------------------------
- * Opening a map
+ * Counting in rows
  */
-
-static bool same_fields(const struct map_fields *a,
-                        const struct map_fields *b) {
-  return a->len == b->len &&
-         (a->len == 0 ||
-          memcmp(a->list, b->list, a->len * sizeof(*a->list)) == 0);
-}
 
 /* Adds feed->growth to a row. */
 static void add_growth(struct map_feed *feed, uint32_t row) {
@@ -124,12 +118,23 @@ void map_feed_remove_rows(struct map_feed *feed) {
     feed->known.list[i].row = MAP_NO_ROW;
 }
 
+/* ---------------------------------------------------------------------------
+ * Opening a map
+ */
+
+static bool same_fields(const struct map_fields *a,
+                        const struct map_fields *b) {
+  return a->len == b->len &&
+         (a->len == 0 ||
+          memcmp(a->list, b->list, a->len * sizeof(*a->list)) == 0);
+}
+
 /* Prepares to read a map for the first time: learns its fields, and forgets the
  * entries of the previous map. The table in the region stays if it fits. */
 static int meet(struct map_feed *feed, char why[WHY_SIZE]) {
   const struct map *map = &feed->map;
   struct map_fields before = feed->fields;
-  bool was_per_cpu = feed->core.stride != 0;
+  bool was_per_cpu = feed->core.stride != 0; /* 0: not its kind of table */
   feed->fields = (struct map_fields){0};
   int status = map_feed_learn(feed, why);
   bool fits = same_fields(&before, &feed->fields) &&

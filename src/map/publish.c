@@ -11,25 +11,6 @@
  * Creating the region
  */
 
-/* Guesses the unit of a field from the end of its name, because most programs
- * specify the unit nowhere else. Returns "1" if the name does not contain a
- * known unit. */
-static const char *unit_of(const char *name) {
-  static const struct {
-    const char *end, *unit;
-  } units[] = {{"bytes", "bytes"},     {"octets", "bytes"},
-               {"packets", "packets"}, {"pkts", "packets"},
-               {"errors", "errors"},   {"drops", "packets"},
-               {"_ns", "ns"}};
-  size_t length = strlen(name);
-  for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-    size_t end = strlen(units[i].end);
-    if (length >= end && strcmp(name + length - end, units[i].end) == 0)
-      return units[i].unit;
-  }
-  return "1";
-}
-
 static struct percore_field *region_fields(const struct map_feed *feed,
                                            uint32_t *len) {
   struct percore_field *fields = calloc(feed->fields.len, sizeof(*fields));
@@ -40,7 +21,6 @@ static struct percore_field *region_fields(const struct map_feed *feed,
       continue;
     fields[(*len)++] = (struct percore_field){
         .name = field->name,
-        .unit = unit_of(field->name),
         .help = field->help[0] != '\0' ? field->help : NULL,
         .max_bits = field->buckets,
         .kind = field->bucket > 0 ? PERCORE_HISTOGRAM

@@ -65,6 +65,19 @@ static bool reserve_marks(struct region_marks *marks, size_t rows) {
   return true;
 }
 
+/* Warns of rows without a mark, and says which MaxMemory has room for marks of
+ * all rows: twice what the region would then take (allowance.h). */
+static void tell_memory(const struct region_sum *sum, size_t rows) {
+  const struct region_allowance *memory = &sum->budget->memory;
+  size_t more = rows * size_of_mark(sum);
+  region_warn(region_about_sum(sum),
+              "region %s: table %s: %zu of its rows are counted only in "
+              "`other`: MaxMemory is too small; set MaxMemory %zu.",
+              sum->budget->name, sum->table, rows,
+              memory->pool->used + memory->used + more * 5 / 2 +
+                  memory->pool->own);
+}
+
 /* Makes marks for the rows in use. If memory is short, the rows with the
  * highest numbers get none. */
 static void make_marks(struct region_input *input) {
@@ -77,9 +90,9 @@ static void make_marks(struct region_input *input) {
       (marks->size == 0 && !reserve_marks(marks, max_rows)))
     return;
   size_t each = size_of_mark(input->sum);
-  size_t rows = region_reader_rows(reader, input->number);
+  size_t in_use = region_reader_rows(reader, input->number);
   size_t most = marks->len + region_allowance_left(memory) / each;
-  rows = MIN(rows, most / 8 * 7); /* leaves memory for names */
+  size_t rows = MIN(in_use, most / 8 * 7); /* leaves memory for names */
   size_t more = rows > marks->len ? rows - marks->len : 0;
   if (!region_allowance_take(memory, more * each))
     return;
@@ -87,6 +100,8 @@ static void make_marks(struct region_input *input) {
     marks->incarnation[row] = REGION_UNREAD; /* it was read without a mark */
   input->bytes += more * each;
   marks->len += (uint32_t)more;
+  if (marks->len < in_use && has_long_marks(input->sum))
+    tell_memory(input->sum, in_use - marks->len);
 }
 
 /* ---------------------------------------------------------------------------
@@ -668,23 +683,6 @@ static void grow(struct region_input *input) {
                 input->instance->label, sum->table);
 }
 
-/* Warns if there are rows without a mark, and which MaxMemory has room for
- * marks of all rows: twice what the region would then take (allowance.h). */
-static void tell_memory(const struct region_input *input) {
-  struct region_sum *sum = input->sum;
-  const struct region_pool *pool = sum->budget->memory.pool;
-  size_t rows = region_reader_rows(input->instance->reader, input->number);
-  if (input->marks.len >= rows || !has_long_marks(sum))
-    return;
-  size_t more = (rows - input->marks.len) * size_of_mark(sum);
-  region_warn(
-      region_about_sum(sum),
-      "region %s: table %s: %zu of its rows are counted only in `other`: "
-      "MaxMemory is too small; set MaxMemory %zu.",
-      input->instance->budget->name, sum->table, rows - input->marks.len,
-      pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
-}
-
 static void finish(struct region_input *input) {
   struct region_sum *sum = input->sum;
   grow(input);
@@ -707,7 +705,6 @@ static void finish(struct region_input *input) {
                 "half of MaxValues or MaxMemory that other regions leave; "
                 "raise them, or choose rows with Row and Top.",
                 input->instance->budget->name, sum->table, input->left_out);
-  tell_memory(input);
   region_input_stop(input);
 }
 
@@ -778,10 +775,6 @@ bool region_input_read(struct region_input *input, uint64_t *cells_left) {
     region_tile_free(input->tile);
   return true;
 }
-
-/* ---------------------------------------------------------------------------
- * The end
- */
 
 void region_input_leave(struct region_input *input) {
   struct region_sum *sum = input->sum;

@@ -9,9 +9,9 @@
 
 #include <pthread.h>
 
-/* A worker is stuck if it is awake and has not completed a round of its loop
- * for this long. The time is long because a worker may have to wait for a core
- * that it shares. */
+/* A worker is stuck if it is awake and has not called percore_poll for this
+ * long. The time is long because a worker may have to wait for a core that it
+ * shares. */
 #define REGION_STUCK_NS UINT64_C(2000000000)
 
 /* The useful load of a core is the sum of the shares of wall time in which each

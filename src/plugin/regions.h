@@ -1,23 +1,25 @@
 /* How regions are read: what belongs to what, which thread uses it, and the
- * words that the files region_* use. The way of a count, from a cell to a
- * PUTVAL:
+ * words that the files region_* use. The way of a count, from a cell, or an
+ * entry of a BPF map, to a PUTVAL:
  *
+ *   a program adds to an entry       of a BPF map
+ *        |
+ *        | map_feed_read             map/feed.c: here the thread of map_sampler
+ *        |                           is the producer
+ *        v
  *   a producer adds to a cell        in its shared memory (region/cells.h)
  *        |
- *        | region_tile_read          copies the cells of some rows
+ *        | region_tile_read          region_input.c: copies cells of some rows
  *        v
  *   region_input.last                how far the growth of cells is counted
  *        |
- *        | region_row_count          adds the growth since then
+ *        | region_row_count          region_input.c: adds the growth since then
  *        v
  *   region_sum_row.now, other.now    what a name has counted
  *        |
- *        | region_sum_put            dispatches it, and copies it to `sent`
+ *        | region_sum_put            region_put.c: dispatches it as `sent`
  *        v
  *   plugin_dispatch_values           collectd's queue; output plugins write it
- *
- * An entry of a BPF map takes the same way after map_sampler has copied its
- * value to a cell of a region of its own (map/publish.h).
  *
  * What belongs to what, with an example:
  *

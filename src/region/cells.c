@@ -1,3 +1,4 @@
+/* cells.c: loads cells, with a prefetch and under a sequence counter. */
 #include "percore_config.h"
 
 #include "cells.h"

@@ -1,3 +1,5 @@
+/* connection.c: connects to a socket without a lock of its directory, and sees
+ * when the producer ends. */
 #include "percore_config.h"
 
 #include <errno.h>

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "memory.h"
 #include "message.h"
 #include "writer.h"
 
@@ -113,7 +112,7 @@ static int provide_directory(struct percore_region *region,
   const struct region_header *header = &plan->header;
   uint64_t length =
       header->slots_offset + header->slot_count * sizeof(struct region_slot);
-  if (region->page_size > (uint64_t)sysconf(_SC_PAGESIZE))
+  if (region_is_huge(region))
     length = region->size;
   return region_provide(region, 0, length);
 }

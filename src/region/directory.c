@@ -1,3 +1,5 @@
+/* directory.c: copies the records of a region that nobody trusts, turns them
+ * into the application's description, and checks both. */
 #include "percore_config.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* fault.c: reports a broken rule or an errno, and writes it as one line. */
 #include "percore_config.h"
 
 #include <errno.h>

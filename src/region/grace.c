@@ -25,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "memory.h"
 #include "writer.h"
 
 #include "base/clock.h"

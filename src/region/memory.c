@@ -1,3 +1,5 @@
+/* memory.c: asks how much memory is free, and maps and allocates that of
+ * regions. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -171,8 +173,7 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
                           uint64_t length, uint64_t page_size) {
   uint64_t start = offset / page_size * page_size;
   uint64_t end = (offset + length + page_size - 1) / page_size * page_size;
-  bool huge = page_size > (uint64_t)sysconf(_SC_PAGESIZE);
-  if (!huge && end - start > region_memory_room())
+  if (page_size != REGION_HUGE_PAGE && end - start > region_memory_room())
     return region_failed(ENOMEM);
   int rc;
   do

@@ -1,3 +1,5 @@
+/* message.c: sends and receives packets with descriptors, and asks questions.
+ */
 #include "percore_config.h"
 
 #include "message.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "fault.h"
-#include "memory.h"
 
 static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "total_cycles",

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "memory.h"
 #include "writer.h"
 
 int region_provide(struct percore_region *region, uint64_t offset,
@@ -18,11 +17,6 @@ static int make_huge(struct percore_region *region, uint64_t offset,
                      uint64_t length) {
   region_memory_make_huge(region->map, offset, length);
   return 0;
-}
-
-/* True if all memory was allocated when the region was created. */
-static bool is_huge(const struct percore_region *region) {
-  return region->page_size > 65536;
 }
 
 /* Calls a function with the offset and length of rows `from` to `to` - 1 in
@@ -54,7 +48,7 @@ static int for_each_array(struct percore_region *region,
 }
 
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
-  if (is_huge(region))
+  if (region_is_huge(region))
     return 0;
   uint64_t block = region_block_offset(region, slot);
   if (region_provide(region, block, sizeof(struct percore_slot_head)) != 0)
@@ -80,8 +74,9 @@ int region_provide_rows(struct percore_region *region, uint32_t t,
   uint64_t to = ((uint64_t)rows + step - 1) / step * step;
   if (to > table->max_rows)
     to = table->max_rows;
-  if (!is_huge(region) && for_each_array(region, table, state->rows_reserved,
-                                         (uint32_t)to, region_provide) != 0)
+  if (!region_is_huge(region) &&
+      for_each_array(region, table, state->rows_reserved, (uint32_t)to,
+                     region_provide) != 0)
     return -1;
   state->rows_reserved = (uint32_t)to;
   return 0;
@@ -95,7 +90,7 @@ static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
   if (region_provide_rows(region, t, rows) != 0)
     return -1;
   uint32_t now = region->state[t].rows_reserved;
-  if (now > before && !is_huge(region))
+  if (now > before && !region_is_huge(region))
     (void)for_each_array(region, table, 0, now, make_huge);
   return 0;
 }

@@ -1,3 +1,4 @@
+/* reader.c: follows a region from producer to producer. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -117,15 +118,20 @@ static void take_connection(struct region_reader *reader) {
 }
 
 /* Opens the region that was received in place of the previous region, which is
- * gone but can be read until then. The allowance may not suffice for both. */
+ * gone but can be read until then. The allowance may not suffice for both, so
+ * the previous region's bytes are given back meanwhile. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view next, *view = &reader->view;
-  size_t held = region_view_lend(view);
+  size_t held = view->bytes;
+  if (held > 0)
+    region_allowance_give(view->allowance, held);
   if (!open_received(reader, &next)) {
-    region_view_take_back(view, held);
+    if (held > 0)
+      (void)region_allowance_take(view->allowance, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
   }
+  view->bytes = 0;
   region_view_close(view);
   *view = next;
   take_connection(reader);

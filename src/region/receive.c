@@ -1,3 +1,4 @@
+/* receive.c: receives HELLO in a child that has no other descriptors. */
 #include "percore_config.h"
 
 #include "receive.h"

@@ -1,12 +1,11 @@
+/* row_index.c: a hash table with linear probing, at most half full. A removal
+ * moves later rows into the gap, so no markers for deleted rows are needed. */
 #include "percore_config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "row_index.h"
-
-/* The table uses linear probing and is at most half full. A removal moves later
- * rows into the gap, so no markers for deleted rows are needed. */
 
 static const unsigned char *name_of(const struct row_index *index,
                                     uint32_t row) {

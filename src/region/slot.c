@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memory.h"
 #include "writer.h"
 
 #include "base/clock.h"

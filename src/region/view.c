@@ -1,3 +1,4 @@
+/* view.c: opens a region, and loads its words without touching holes. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -214,20 +215,6 @@ int region_view_open(struct region_view *view, int memfd,
   return -1;
 }
 
-size_t region_view_lend(struct region_view *view) {
-  size_t bytes = view->bytes;
-  if (bytes > 0)
-    region_allowance_give(view->allowance, bytes);
-  view->bytes = 0;
-  return bytes;
-}
-
-void region_view_take_back(struct region_view *view, size_t bytes) {
-  struct region_fault ignored;
-  if (bytes > 0)
-    (void)take(view, bytes, &ignored);
-}
-
 void region_view_close(struct region_view *view) {
   if (view->map != NULL)
     munmap((void *)(uintptr_t)view->map, view->size);
@@ -236,6 +223,7 @@ void region_view_close(struct region_view *view) {
   region_directory_free(&view->directory);
   free(view->known);
   free(view->present);
-  (void)region_view_lend(view);
+  if (view->bytes > 0)
+    region_allowance_give(view->allowance, view->bytes);
   *view = (struct region_view){.memfd = -1};
 }

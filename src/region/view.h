@@ -43,12 +43,6 @@ int region_view_open(struct region_view *view, int memfd,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
-/* Gives a view's bytes back to the allowance, so that its possible replacement
- * can take them. Returns how many bytes these are. If the view is kept, call
- * region_view_take_back to take them again. */
-size_t region_view_lend(struct region_view *view);
-void region_view_take_back(struct region_view *view, size_t bytes);
-
 /* Finds out whether a page is backed by memory. */
 bool region_view_ask(struct region_view *view, uint64_t page);
 

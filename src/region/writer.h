@@ -17,6 +17,7 @@
 
 #include "claim.h"
 #include "fault.h"
+#include "memory.h"
 #include "row_index.h"
 
 /* An element of a table's list of removed rows (grace.c). */
@@ -115,6 +116,12 @@ struct percore_region {
 static inline void *region_at(const struct percore_region *region,
                               uint64_t offset) {
   return region->map + offset;
+}
+
+/* True if the region is in huge pages: all of its memory was allocated when it
+ * was created. */
+static inline bool region_is_huge(const struct percore_region *region) {
+  return region->page_size == REGION_HUGE_PAGE;
 }
 
 static inline uint64_t region_block_offset(const struct percore_region *region,

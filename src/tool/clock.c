@@ -70,12 +70,6 @@ static int pin(const struct machine *machine, char why[WHY_SIZE]) {
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
 }
 
-static int unpin(char why[WHY_SIZE]) {
-  if (programs_unpin(why) != 0)
-    return say_failure(COMMAND, "%s", why);
-  return TOOL_OK;
-}
-
 static int clock_main(int argc, char **argv) {
   struct clock_options options = {.pin = false};
   char why[WHY_SIZE] = "";
@@ -84,10 +78,12 @@ static int clock_main(int argc, char **argv) {
     return status;
   if (options.pin == options.unpin)
     return say_usage(COMMAND, "give either --pin or --unpin");
+  if (options.unpin)
+    return programs_unpin(why) == 0 ? TOOL_OK : say_failure(COMMAND, "%s", why);
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
     return say_failure(COMMAND, "%s", strerror(errno));
-  status = options.pin ? pin(machine, why) : unpin(why);
+  status = pin(machine, why);
   machine_linux_close(machine);
   return status;
 }

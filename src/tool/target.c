@@ -27,10 +27,6 @@ void target_renew(void) {
     renew_region();
 }
 
-struct region_reader_options target_options(int hello_wait_ms) {
-  return (struct region_reader_options){.hello_wait_ms = hello_wait_ms};
-}
-
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
   const struct passwd *entry = getpwuid(uid);
   if (entry != NULL)
@@ -157,7 +153,7 @@ int target_say_why(const char *command, const char *region,
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader) {
   struct region_title label;
-  struct region_reader_options options = target_options(HELLO_WAIT_MS);
+  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
   *reader = NULL;
   if (!region_title_split(&label, region, strlen(region)))
     return say_usage(command,
@@ -238,7 +234,7 @@ void listing_print(void) {
 }
 
 static const char *open_reader(struct listed *listed) {
-  struct region_reader_options options = target_options(0);
+  struct region_reader_options options = {.hello_wait_ms = 0};
   struct region_title label;
   if (!region_title_split(&label, listed->name, strlen(listed->name)))
     return "not a valid name of a region";

@@ -11,7 +11,8 @@
   "the region is missing: 'percore regions' lists the regions"
 
 /* Connects to `region`, which is NAME or NAME@INSTANCE, and waits at most a
- * second for its producer to answer. Returns TOOL_OK. On failure, prints an
+ * second for its producer to answer. The reader accepts regions of every user,
+ * because the output shows the owner. Returns TOOL_OK. On failure, prints an
  * error message and returns TOOL_USAGE if `region` is not a valid name,
  * otherwise TOOL_FAILURE. */
 int target_open(const char *command, const char *region,
@@ -31,11 +32,6 @@ int target_say_why(const char *command, const char *region,
  * Call target_renew before each read of a region. */
 void target_renew_by(void (*renew)(void));
 void target_renew(void);
-
-/* Returns options for a reader that accepts regions of every user, because the
- * output shows the owner, and of any size, because a large region uses up only
- * address space, not memory. */
-struct region_reader_options target_options(int hello_wait_ms);
 
 /* Writes "NAME" or "NAME@INSTANCE" from the region's directory. */
 #define TARGET_NAME_SIZE 192

@@ -162,7 +162,7 @@ static void see_row(const struct region_tile *tile, uint32_t i) {
 
 static size_t see_rows(void) {
   if (reader == NULL) {
-    struct region_reader_options options = {.hello_wait_ms = 5000};
+    struct region_reader_options options = {.hello_wait_ms = 60000};
     assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   }
   int came = region_reader_refresh(reader);
@@ -299,6 +299,26 @@ TEST(old_entries_are_not_new_because_their_pin_was_missing) {
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
     assert_int_equal(rows[key].shown[0], 0);
+}
+
+TEST(a_map_that_cannot_be_read_has_no_table_until_it_is_replaced) {
+  unit_need_receivers();
+  publish(1, ROWS_MAX, true);
+  add(0, 10, 1000);
+  assert_int_equal(look(), 1);
+  kernel.info.id++;
+  kernel.info.type = 3;
+  publisher->feeds[0].next_ns = 0;
+  map_publisher_update(publisher);
+  assert_null(publisher->region);
+  assert_true(was_said("maps of type 3 cannot be read"));
+  kernel.info.id++;
+  kernel.info.type = 1;
+  remove_entry(0);
+  add(1, 5, 500);
+  look(); /* the reader loses the old region */
+  assert_int_equal(look(), 1);
+  assert_int_equal(rows[1].shown[0], 5);
 }
 
 TEST(a_map_whose_region_another_process_serves_needs_another_region) {
