@@ -322,18 +322,22 @@ def holes(slots=16384, mib=512):
     """A region whose slots are all in use, in blocks that are holes, before memory that
     was allocated but never touched. Returns its memory and size."""
     region = evil()
-    slots_at = (len(region.bytes) + 4095) // 4096 * 4096
-    blocks_at = slots_at + 64 * slots
-    end = blocks_at + 128 * slots
+    slots_at, moved = region.get(160), 64 * slots
+    for table in range(len(region.tables)):
+        for offset in (48, 56, 64, 72, 80, 96):
+            at = region.table(table) + offset
+            region.set(at, region.get(at) + moved)
+    blocks_at = (len(region.bytes) + moved + 4095) // 4096 * 4096
+    end = blocks_at + region.get(184) * slots
     size = end + mib * MIB
-    for offset, value, width in ((168, slots, 4), (160, slots_at, 8), (184, 128, 8),
-                                 (176, blocks_at, 8), (32, size, 8)):
+    for offset, value, width in ((168, slots, 4), (176, blocks_at, 8), (32, size, 8)):
         region.set(offset, value, width)
     memory = os.memfd_create("holes", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(memory, size)
-    os.pwrite(memory, region.bytes, 0)
+    os.pwrite(memory, region.bytes[:slots_at], 0)
     record = struct.pack("=QiiQ40s", LIVE, os.getpid(), 0, 1, b"")
     os.pwrite(memory, record * slots, slots_at)
+    os.pwrite(memory, region.bytes[slots_at:], slots_at + moved)
     os.posix_fallocate(memory, end, size - end)
     seal(memory)
     return memory, size
