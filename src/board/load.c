@@ -173,6 +173,7 @@ static bool translate(struct percore_load *load,
   const char *board = given->board != NULL ? given->board : "either";
   load->may_count = strcmp(board, "only") != 0;
   bool good = given->base_frequency_hz >= 0 &&
+              isfinite(given->base_frequency_hz) &&
               is_in_seconds(given->shortest_window) &&
               is_in_seconds(given->board_age_max) &&
               (wants_board(given) || load->may_count) &&

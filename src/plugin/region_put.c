@@ -58,8 +58,8 @@ static void gather(struct region_sum *sum) {
         combine_row(sum, object->row->shown ? object->row : other, object);
     }
   }
-  if (other->parts > 0 || sum->ranks_by != NULL)
-    other->parts += 2; /* reports no states, but gauges that are 0 */
+  if (sum->ranks_by != NULL && other->parts == 0)
+    other->parts = 1; /* its gauges are 0 */
 }
 
 /* ---------------------------------------------------------------------------
@@ -116,8 +116,8 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
 }
 
 /* True if the up-down counter, gauge or state can be reported. States, and
- * gauges without an aggregation, cannot be combined over several inputs or
- * cores. */
+ * gauges without an aggregation, cannot be combined over several rows, inputs
+ * or cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -125,7 +125,9 @@ static bool has_meaning(const struct put *put,
   bool none =
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_GAUGE && field->aggregation == PERCORE_NONE);
-  return row->parts > 0 && (put->copy == 0 || row != sum->other) &&
+  if (row == sum->other)
+    return row->parts > 0 && put->copy == 0 && !none;
+  return row->parts > 0 &&
          (!none || (row->parts == 1 && (put->copy > 0 || !sum->per_core)));
 }
 

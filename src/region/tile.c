@@ -474,17 +474,25 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
   tile->generations[i] = REGION_CHANGING;
 }
 
-/* Reads the rows again whose generation word has changed. A row that had never
+/* Reads the rows again whose generation word has changed. Usually there are
+ * none, which is found out without a branch for each row. A row that had never
  * been used may be in a hole. */
 static void check_rows(struct region_reader *reader, struct region_tile *tile) {
-  const struct region_table *table =
-      &reader->view.directory.tables[tile->table];
-  const uint64_t *words =
-      region_view_words(&reader->view, table->generations_offset) +
-      tile->first_row;
-  uint64_t *generations = tile->generations;
-  uint32_t tries = limit_tries(reader, table);
-  for (uint32_t i = 0; i < tile->rows; i++)
+  struct region_view *view = &reader->view;
+  const struct region_table *table = &view->directory.tables[tile->table];
+  const uint64_t *generations = tile->generations;
+  uint64_t offset = table->generations_offset + 8ull * tile->first_row;
+  const uint64_t *words = region_view_words(view, offset);
+  uint64_t changes = 0, all = REGION_LIVE; /* a bit of GONE, too */
+  uint32_t tries = limit_tries(reader, table), rows = tile->rows;
+  bool no_hole = rows > 0 && region_view_has(view, offset, 8ull * rows);
+  for (uint32_t i = 0; no_hole && i < rows; i++) {
+    changes |= region_load(&words[i]) ^ generations[i];
+    all &= generations[i];
+  }
+  if (no_hole && changes == 0 && all != 0)
+    return;
+  for (uint32_t i = 0; i < rows; i++)
     if (generations[i] != 0 && (region_load(&words[i]) != generations[i] ||
                                 !is_object(generations[i])))
       read_again(reader, tile, i, &tries);

@@ -115,18 +115,15 @@ static void check_rights_of(struct doctor *doctor,
                             const struct collectd *collectd) {
   const struct rights *rights = &collectd->rights;
   bool counts = doctor_may_count(doctor, rights->capabilities);
-  bool useful = doctor->has_mperf || doctor->core_pmu;
   bool reads = rights->in_group ||
                (rights->uid == 0 &&
                 (rights->capabilities & CAPABILITY_DAC_OVERRIDE) != 0);
-  /* A note, because Source may be "idle". */
-  doctor_say(
-      doctor, COLLECTD, "counters", VERDICT_NOTE,
-      counts || !useful ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
-      counts   ? "collectd may read counters"
-      : useful ? "collectd may not read counters: it lacks CAP_PERFMON"
-               : "collectd lacks CAP_PERFMON, but has no counter to read "
-                 "here");
+  if (doctor->has_mperf || doctor->core_pmu)
+    doctor_say(doctor, COLLECTD, "counters",
+               VERDICT_NOTE, /* because Source may be "idle" */
+               counts ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
+               counts ? "collectd may read counters"
+                      : "collectd may not read counters: it lacks CAP_PERFMON");
   doctor_say(doctor, COLLECTD, "regions", VERDICT_MISSING,
              reads ? NULL : EDIT "SupplementaryGroups=percore" RESTART,
              reads ? "collectd may read regions"

@@ -167,6 +167,12 @@ def is_running(pid):
         return False
 
 
+def stop(process):
+    """Stops a child process, and waits until all of its threads have stopped."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+
+
 def wait_until_caught(process, number, seconds=30):
     """Waits until a process has installed a handler for a signal that would otherwise
     end the process."""

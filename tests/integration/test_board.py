@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from harness import (BUILD, Child, Collectd, Skip, check, is_root, run_all, say,
-                     wait_for)
+                     stop, wait_for)
 from producers import Impostor, hello, memory_of
 from region_harness import PERCORE, RuntimeDir
 
@@ -183,7 +183,7 @@ def test_frozen_sampler():
     they are"""
     with Place() as place, place.sample() as sampler, Client(place, "only") as client:
         client.wait(wanted=is_known)
-        sampler.send_signal(signal.SIGSTOP)
+        stop(sampler)
         took = client.wait(wanted=is_dead)
         check(took < DEAD_S + LATE_S, f"{took} s")
         sampler.send_signal(signal.SIGCONT)

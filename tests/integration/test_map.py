@@ -14,7 +14,7 @@ import tempfile
 import time
 
 from command import PERCORE
-from harness import Collectd, Skip, check, is_root, run_all
+from harness import Collectd, Skip, check, is_root, run_all, stop
 from producers import RuntimeDir
 from terminal import on_terminal
 
@@ -185,7 +185,7 @@ def test_counts_survive_a_reload():
         gateway.send(500, 80)
         wait_for_growth(collectd, udp, 500)
         # Stop collectd, so that it finds more packets in the new maps than in the old.
-        collectd.process.send_signal(signal.SIGSTOP)
+        stop(collectd.process)
         gateway.unload()
         gateway.load()
         gateway.send(750, 80)

@@ -7,7 +7,7 @@ import signal
 import time
 
 from harness import (Collectd, Skip, check, is_root, least_of_tries,
-                     online_cores, run_all, say)
+                     online_cores, run_all, say, stop)
 from producers import (BYTES, DEPTH, ETH0, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
                        SESSION, TIME, Impostor, Producer, RuntimeDir,
                        hello, memory_of)
@@ -412,7 +412,7 @@ def test_silent_and_stale():
             producer.do("core 0", ETH0, "poll 0 1 1", "run 1 1000")
             wait_for_number(collectd, stuck, 1)
             wait_for_number(collectd, stale, 0)
-            producer.signal(signal.SIGSTOP)
+            stop(producer.process)
             stopped = time.time()
             wait_for_number(collectd, silent, 1)
             since = next(value.time for value in collectd.of(silent)

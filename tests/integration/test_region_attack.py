@@ -16,7 +16,7 @@ import time
 from harness import Child, Collectd, Skip, check, is_root, run_all, say
 from producers import (ETH0, PACKETS, PORT, SEALS, SESSION, Impostor, Producer, RuntimeDir,
                        hello)
-from region_format import CORE_TABLE, LIVE, OWNED, TABLES, Region
+from region_format import CORE_TABLE, LIVE, OWNED, SLOTS, TABLES, Region
 
 INTERVAL = 0.2
 GOOD = "percore_host_good_port_packets-all/derive-eth0"
@@ -322,22 +322,25 @@ def holes(slots=16384, mib=512):
     """A region whose slots are all in use, in blocks that are holes, before memory that
     was allocated but never touched. Returns its memory and size."""
     region = evil()
-    slots_at, moved = region.get(160), 64 * slots
-    for table in range(len(region.tables)):
-        for offset in (48, 56, 64, 72, 80, 96):
-            at = region.table(table) + offset
-            region.set(at, region.get(at) + moved)
-    blocks_at = (len(region.bytes) + moved + 4095) // 4096 * 4096
-    end = blocks_at + region.get(184) * slots
+    slots_at, tables_at = region.get(160), region.slot(SLOTS)
+    old_blocks_at = region.get(176)
+    moved = 64 * slots  # by how much the parts behind the slots are moved
+    blocks_at = old_blocks_at + moved
+    end = blocks_at + 128 * slots
     size = end + mib * MIB
-    for offset, value, width in ((168, slots, 4), (176, blocks_at, 8), (32, size, 8)):
+    for number in range(len(region.tables)):
+        for part in (48, 56, 64, 72, 80, 96):
+            at = region.table(number) + part
+            region.set(at, region.get(at) + moved)
+    for offset, value, width in ((168, slots, 4), (184, 128, 8), (176, blocks_at, 8),
+                                 (32, size, 8)):
         region.set(offset, value, width)
     memory = os.memfd_create("holes", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(memory, size)
     os.pwrite(memory, region.bytes[:slots_at], 0)
     record = struct.pack("=QiiQ40s", LIVE, os.getpid(), 0, 1, b"")
     os.pwrite(memory, record * slots, slots_at)
-    os.pwrite(memory, region.bytes[slots_at:], slots_at + moved)
+    os.pwrite(memory, region.bytes[tables_at:old_blocks_at], tables_at + moved)
     os.posix_fallocate(memory, end, size - end)
     seal(memory)
     return memory, size

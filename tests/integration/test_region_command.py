@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
-                     is_root, online_cores, say)
+                     is_root, online_cores, say, stop)
 from region_harness import (PERCORE, PRODUCER, TIMEOUT,  # noqa: E402
                             Producer, RuntimeDir, row_of, run_tests,
                             tables_of)
@@ -112,7 +112,7 @@ def test_regions():
         check("start the producer again" in found["killed"]["why"], str(found))
         table = place.succeed("regions").splitlines()
         check(len(table) == 1 + len(found), str(table))
-        alive.process.send_signal(signal.SIGSTOP)
+        stop(alive.process)
         state = place.regions()["alive"]["state"]
         alive.process.send_signal(signal.SIGCONT)
         check(state == "silent", f"a stopped producer is {state}")
@@ -128,7 +128,7 @@ def states_after_a_halt():
         with Child([PERCORE, "regions", "--json"], text=True,
                    stdout=subprocess.PIPE, env=place.environment) as regions:
             time.sleep(0.2)  # less than half of the time that it waits for an answer
-            regions.send_signal(signal.SIGSTOP)
+            stop(regions)
             time.sleep(0.6)
             regions.send_signal(signal.SIGCONT)
             producer.tell("serve")
@@ -486,7 +486,7 @@ def test_reset_without_answer():
                 stdout=subprocess.PIPE, text=True,
                 env=place.environment) as top:
             top.stdout.readline()
-            producer.process.send_signal(signal.SIGSTOP)
+            stop(producer.process)
             begin = time.monotonic()
             place.fail("reset", "demo", "port", says="does not answer")
             end = time.monotonic()

@@ -17,7 +17,8 @@ REGION_TESTS = \
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
 check_LTLIBRARIES += libregionunit.la
-libregionunit_la_SOURCES = tests/unit/region_unit.c tests/unit/region_unit.h
+libregionunit_la_SOURCES = tests/unit/region_unit.c tests/unit/region_unit.h \
+	tests/unit/no_timer.c
 REGION_TEST_LDADD = libregionunit.la libregion.la $(UNIT_LIBS)
 tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_writer_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)

@@ -344,7 +344,8 @@ TEST(a_running_collectd_is_judged_by_its_own_rights) {
   /* Without a counter, nothing is lost. */
   place.doctor.core_pmu = place.doctor.has_mperf = false;
   examine();
-  assert_verdict("counters", "ok");
+  for (size_t i = 0; i < found_len; i++)
+    assert_string_not_equal(found[i].name, "counters");
 }
 
 TEST(an_unproven_source_is_noted_only_if_a_core_depends_on_it) {

@@ -198,6 +198,8 @@ TEST(invalid_options_are_refused) {
       {.size = sizeof bad[0], .isolated_cores = "never"},
       {.size = sizeof bad[0], .also_isolated = "x"},
       {.size = sizeof bad[0], .base_frequency_hz = -1},
+      {.size = sizeof bad[0], .base_frequency_hz = NAN},
+      {.size = sizeof bad[0], .base_frequency_hz = INFINITY},
       {.size = sizeof bad[0], .board_age_max = -1},
       {.size = sizeof bad[0], .board_age_max = 3601},
       {.size = sizeof bad[0], .board_age_max = INFINITY},

@@ -118,7 +118,7 @@ static void see_row(const struct region_tile *tile, uint32_t i) {
 
 /* Reads the region, as collectd does after each update. */
 static void see(void) {
-  struct region_reader_options options = {.hello_wait_ms = 5000};
+  struct region_reader_options options = {.hello_wait_ms = 60000};
   struct region_tile tile;
   enum region_event event = REGION_AS_BEFORE;
   if (reader == NULL)

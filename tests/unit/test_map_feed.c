@@ -162,7 +162,7 @@ static void see_row(const struct region_tile *tile, uint32_t i) {
 
 static size_t see_rows(void) {
   if (reader == NULL) {
-    struct region_reader_options options = {.hello_wait_ms = 5000};
+    struct region_reader_options options = {.hello_wait_ms = 60000};
     assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   }
   int came = region_reader_refresh(reader);

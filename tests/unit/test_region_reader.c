@@ -13,7 +13,7 @@
 #include "region_unit.h"
 
 TEST(a_reader_may_be_opened_before_its_producer) {
-  struct region_reader_options options = {.hello_wait_ms = 5000};
+  struct region_reader_options options = {.hello_wait_ms = 60000};
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -104,7 +104,7 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
 TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   uid_t refused = getuid();
   struct region_reader_options options = {
-      .hello_wait_ms = 5000, .may_read = refuse_user, .argument = &refused};
+      .hello_wait_ms = 60000, .may_read = refuse_user, .argument = &refused};
   UNIT_REGION(region, PERCORE_SERVE_THREAD);
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);

@@ -21,7 +21,7 @@
 
 /* Opens a reader of `unit` and refreshes it once. */
 static struct region_reader *try_to_read(void) {
-  struct region_reader_options options = {.hello_wait_ms = 5000};
+  struct region_reader_options options = {.hello_wait_ms = 60000};
   struct region_reader *reader;
   if (region_reader_open(&reader, "unit", NULL, &options) != 0)
     return NULL;
@@ -86,7 +86,7 @@ REGION_TEST(the_end_of_the_child_sends_no_signal) {
  * number of descriptors that receiving takes, and then without a limit. */
 static int read_with_few_descriptors(void) {
   struct rlimit all, few;
-  struct region_reader_options options = {.hello_wait_ms = 5000};
+  struct region_reader_options options = {.hello_wait_ms = 60000};
   struct region_reader *reader;
   if (getrlimit(RLIMIT_NOFILE, &all) != 0 ||
       region_reader_open(&reader, "unit", NULL, &options) != 0)
