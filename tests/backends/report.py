@@ -5,6 +5,7 @@ import sys
 import traceback
 
 failed = skipped = passed = 0
+stage = ''  # precedes each sentence: 'NAME: '
 
 
 def _say(line):
@@ -14,13 +15,13 @@ def _say(line):
 def ok(sentence):
     global passed
     passed += 1
-    _say(f'ok - {sentence}')
+    _say(f'ok - {stage}{sentence}')
 
 
 def not_ok(sentence, why=''):
     global failed
     failed += 1
-    _say(f'not ok - {sentence}')
+    _say(f'not ok - {stage}{sentence}')
     for line in str(why).splitlines()[:30]:
         _say(f'#   {line}')
 
@@ -28,7 +29,7 @@ def not_ok(sentence, why=''):
 def skip(sentence, reason):
     global skipped
     skipped += 1
-    _say(f'ok - {sentence} # SKIP {reason}')
+    _say(f'ok - {stage}{sentence} # SKIP {reason}')
 
 
 def note(text):

@@ -2,10 +2,7 @@
 if TESTS_ENABLED
 check_PROGRAMS += tests/fuzz/replay_region_directory
 TESTS += tests/fuzz/replay_region_directory
-tests_fuzz_replay_region_directory_SOURCES = \
-	tests/fuzz/replay.c tests/fuzz/fuzz_region_directory.c
-tests_fuzz_replay_region_directory_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DFUZZ_CORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus_region_directory"'
-tests_fuzz_replay_region_directory_LDADD = libregion.la
+tests_fuzz_replay_region_directory_SOURCES = tests/fuzz/fuzz_region_directory.c
+tests_fuzz_replay_region_directory_LDADD = libreplay.la libregion.la
 endif
 EXTRA_DIST += tests/fuzz/corpus_region_directory

@@ -1,7 +1,9 @@
-/* Runs a fuzz target on its seed corpus without a fuzzer: on each seed, on
- * prefixes of it, and on copies of it with one byte changed. tests/fuzz/run
- * searches for new inputs. */
+/* Runs a fuzz target on its seed corpus without a fuzzer (the program
+ * replay_NAME reads the folder corpus_NAME): on each seed, on prefixes of it,
+ * and on copies of it with one byte changed. tests/fuzz/run searches for new
+ * inputs. */
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,16 +40,20 @@ static unsigned replay(uint8_t *data, size_t size) {
 int main(void) {
   static uint8_t data[1 << 20];
   unsigned seeds = 0, inputs = 0;
-  DIR *directory = opendir(FUZZ_CORPUS);
+  char folder[PATH_MAX / 2];
+  const char *target = strchr(program_invocation_short_name, '_');
+  snprintf(folder, sizeof(folder), FUZZ_FOLDER "/corpus%s",
+           target != NULL ? target : "");
+  DIR *directory = opendir(folder);
   if (directory == NULL) {
-    perror(FUZZ_CORPUS);
+    perror(folder);
     return 1;
   }
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     char path[PATH_MAX];
     if (entry->d_name[0] == '.')
       continue;
-    snprintf(path, sizeof(path), "%s/%s", FUZZ_CORPUS, entry->d_name);
+    snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
       perror(path);
@@ -59,7 +65,7 @@ int main(void) {
   }
   closedir(directory);
   if (seeds == 0) {
-    printf("not ok - %s contains no seeds\n", FUZZ_CORPUS);
+    printf("not ok - %s contains no seeds\n", folder);
     return 1;
   }
   printf("ok - no failure with %u inputs from %u seeds\n", inputs, seeds);

@@ -3,10 +3,7 @@ if TESTS_ENABLED
 BOARD_TESTS = tests/unit/test_board tests/unit/test_choose
 check_PROGRAMS += $(BOARD_TESTS)
 TESTS += $(BOARD_TESTS)
-BOARD_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 BOARD_TEST_LDADD = libboard.la libregion.la libcycles.la $(UNIT_LIBS) -lm
-tests_unit_test_board_CFLAGS = $(BOARD_TEST_CFLAGS)
 tests_unit_test_board_LDADD = $(BOARD_TEST_LDADD)
-tests_unit_test_choose_CFLAGS = $(BOARD_TEST_CFLAGS)
 tests_unit_test_choose_LDADD = $(BOARD_TEST_LDADD)
 endif

@@ -83,8 +83,5 @@ tests_unit_test_sampling_thread_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_load_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTEST_FIXTURES='"$(abs_top_srcdir)/tests/unit/fixtures"'
-# These tests are linked with libcycles only, without the rest of libpercore.
-tests_unit_test_load_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
-tests_unit_test_load_window_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 endif
 EXTRA_DIST += tests/unit/fixtures

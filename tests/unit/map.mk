@@ -9,22 +9,15 @@ MAP_TESTS = \
 	tests/unit/test_map_feed
 check_PROGRAMS += $(MAP_TESTS)
 TESTS += $(MAP_TESTS)
-MAP_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 MAP_TEST_LDADD = libmap.la libregion.la $(UNIT_LIBS)
 tests_unit_test_map_faults_SOURCES = \
 	tests/unit/test_map_faults.c tests/unit/faults.h
-tests_unit_test_map_faults_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_faults_LDADD = libregionunit.la $(MAP_TEST_LDADD)
 tests_unit_test_map_faults_LDFLAGS = $(fault_ldflags) \
 	-Wl,--wrap=readlink,--wrap=syscall
-tests_unit_test_map_growth_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_growth_LDADD = $(MAP_TEST_LDADD)
-tests_unit_test_map_names_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_names_LDADD = $(MAP_TEST_LDADD)
-tests_unit_test_map_open_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_open_LDADD = $(MAP_TEST_LDADD)
-tests_unit_test_map_read_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_read_LDADD = $(MAP_TEST_LDADD)
-tests_unit_test_map_feed_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_feed_LDADD = libregionunit.la $(MAP_TEST_LDADD)
 endif

@@ -3,9 +3,6 @@
 # threads or on the clock.
 if TESTS_ENABLED
 if PLUGIN
-region_host = tests/unit/region_host.c tests/unit/region_host.h
-# libregionunit.la must precede the libraries whose functions it calls.
-plugin_region_ldadd = libregionunit.la $(plugin_unit_ldadd)
 plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_log \
@@ -17,35 +14,22 @@ plugin_region_tests = \
 check_PROGRAMS += $(plugin_region_tests)
 TESTS += $(plugin_region_tests)
 
-tests_unit_test_plugin_region_config_SOURCES = \
-	tests/unit/test_plugin_region_config.c $(fake_collectd)
 tests_unit_test_plugin_region_config_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_config_LDADD = $(plugin_unit_ldadd)
-tests_unit_test_plugin_region_log_SOURCES = \
-	tests/unit/test_plugin_region_log.c $(fake_collectd)
 tests_unit_test_plugin_region_log_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_log_LDADD = $(plugin_unit_ldadd)
-tests_unit_test_plugin_region_name_SOURCES = \
-	tests/unit/test_plugin_region_name.c $(fake_collectd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
-tests_unit_test_plugin_region_property_SOURCES = \
-	tests/unit/test_plugin_region_property.c $(region_host) $(fake_collectd)
 tests_unit_test_plugin_region_property_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_property_LDADD = $(plugin_region_ldadd)
+tests_unit_test_plugin_region_property_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_rows_SOURCES = \
-	tests/unit/test_plugin_region_rows.c tests/unit/faults.h $(region_host) \
-	$(fake_collectd)
+	tests/unit/test_plugin_region_rows.c tests/unit/faults.h
 tests_unit_test_plugin_region_rows_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_rows_LDADD = $(plugin_region_ldadd)
+tests_unit_test_plugin_region_rows_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_rows_LDFLAGS = $(fault_ldflags)
-tests_unit_test_plugin_region_thread_SOURCES = \
-	tests/unit/test_plugin_region_thread.c $(fake_collectd)
 tests_unit_test_plugin_region_thread_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_thread_LDADD = $(plugin_region_ldadd)
-tests_unit_test_plugin_region_watch_SOURCES = \
-	tests/unit/test_plugin_region_watch.c $(region_host) $(fake_collectd)
+tests_unit_test_plugin_region_thread_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_watch_LDADD = $(plugin_region_ldadd)
+tests_unit_test_plugin_region_watch_LDADD = $(plugin_unit_ldadd)
 endif
 endif

@@ -8,16 +8,10 @@ WAKE_TESTS = \
 	tests/unit/test_wake_survey
 check_PROGRAMS += $(WAKE_TESTS)
 TESTS += $(WAKE_TESTS)
-WAKE_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 WAKE_TEST_LDADD = libwake.la $(UNIT_LIBS) -lm
-tests_unit_test_wake_core_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_core_LDADD = $(WAKE_TEST_LDADD)
-tests_unit_test_wake_result_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_result_LDADD = $(WAKE_TEST_LDADD)
-tests_unit_test_wake_steps_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_steps_LDADD = $(WAKE_TEST_LDADD)
-tests_unit_test_wake_summary_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_summary_LDADD = $(WAKE_TEST_LDADD)
-tests_unit_test_wake_survey_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_survey_LDADD = $(WAKE_TEST_LDADD)
 endif
