@@ -32,7 +32,7 @@ static bool make_arrays(struct region_input *input) {
   size_t size = (2 * cells + sum->columns) * sizeof(uint64_t);
   if (input->last != NULL)
     return true;
-  input->last = region_claim(&sum->budget->memory, size);
+  input->last = region_calloc(&sum->budget->memory, size);
   if (input->last == NULL)
     return false;
   input->bytes += size;
@@ -157,7 +157,7 @@ static struct region_object *make_object(struct region_input *input, uint32_t i,
                                          bool from_birth) {
   struct region_sum *sum = input->sum;
   struct region_object *object =
-      region_claim(&sum->budget->memory, size_of_object(sum, sum->copies));
+      region_calloc(&sum->budget->memory, size_of_object(sum, sum->copies));
   if (object == NULL)
     return NULL;
   object->copies = sum->copies;
@@ -322,16 +322,16 @@ static void end_object(const struct row *row, struct region_object *object) {
   release_object(row->input, object);
 }
 
-/* Adds the gauges of a row that is not shown to those of `other`. */
+/* Adds the present values of a row that is not shown to those of `other`. */
 static void add_to_other(const struct row *row) {
   struct region_input *input = row->input;
   const struct region_sum *sum = input->sum;
   for (uint32_t n = 0; n < sum->present.len; n++) {
     const struct region_column *column = &sum->present.list[n];
-    bool is_gauge = sum->fields[column->field].kind == PERCORE_UPDOWN;
+    bool is_updown = sum->fields[column->field].kind == PERCORE_UPDOWN;
     uint32_t c = column->column;
     region_sum_combine(sum, column, &input->present[c],
-                       row->totals[c] - (is_gauge ? row->births[c] : 0),
+                       row->totals[c] - (is_updown ? row->births[c] : 0),
                        !input->has_present);
   }
   input->has_present = sum->present.len > 0;

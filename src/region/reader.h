@@ -264,9 +264,9 @@ bool region_tile_read_births(struct region_reader *reader,
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 
-/* Returns the value that tools show: counters since the last reset, gauges
- * since the row was added, gauges and states unchanged. The tile must have
- * births and resets. */
+/* Returns the value that tools show: counters since the last reset,
+ * up-down counters since the row was added, gauges and states unchanged. The
+ * tile must have births and resets. */
 uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column);
