@@ -523,6 +523,7 @@ TEST(unknown_figures_are_not_dispatched) {
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/load");
   assert_absent("percore-0/gauge-hidden");
+  assert_absent("percore-0/percent-steal");
   assert_absent("percore-0/cpufreq");
   assert_absent("percore-0/contextswitch");
   assert_absent("percore-0/percent-cstate_C1E");
