@@ -506,6 +506,7 @@ TEST(unknown_figures_are_not_dispatched) {
   core->hidden = core->unaccounted = INFINITY;
   core->steal = core->frequency_hz = core->ipc = -INFINITY;
   core->ipc_running = NAN;
+  core->switches = 0x1p64; /* UINT64_MAX in /proc/schedstat */
   core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
@@ -523,7 +524,9 @@ TEST(unknown_figures_are_not_dispatched) {
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/load");
   assert_absent("percore-0/gauge-hidden");
+  assert_absent("percore-0/percent-steal");
   assert_absent("percore-0/cpufreq");
+  assert_absent("percore-0/contextswitch");
   assert_absent("percore-0/percent-cstate_C1E");
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_absent("percore_host-all/load");
