@@ -2,8 +2,8 @@
  *
  * Updates do not allocate, lock, check for errors or make system calls: a
  * handle is usable whether or not the call that made it succeeded. The only
- * exception is percore_poll, which asks the kernel for the thread's CPU time
- * after a round of more than 100 us.
+ * exceptions are percore_poll, percore_poll_at and percore_wake, which ask the
+ * kernel for the thread's CPU time after a round of more than 100 us.
  *
  * Cells of PER_CORE and OWNED tables have one writer at a time, so an add is a
  * relaxed load, an add and a relaxed store, without a lock prefix: no count is

@@ -7,13 +7,13 @@
  *   read.c     copies all entries of the map from the kernel
  *   feed.c     finds the entry among the known ones (known.c), computes what it
  *              has grown since the last reading (growth.c), and adds this to
- * its row of the region, which is named after the key (keys.c) publish.c  has
- * created the region, in which each map is a table
+ *              its row of the region, which is named after the key (keys.c)
  *
- * From there on it is a region like any other: collectd's plugin reads it in
- * src/plugin/region_watch.c, percore in src/tool/rates.c and dump.c. This
- * folder does not depend on collectd or cycles/, nor on the internals of
- * region/: it uses percore.h, as any producer does.
+ * publish.c calls these for each map, and has created the region, in which each
+ * map is a table. From there on it is a region like any other: collectd's
+ * plugin reads it as src/plugin/regions.h draws, percore in src/tool/rates.c
+ * and dump.c. This folder does not depend on collectd or cycles/, nor on the
+ * internals of region/: it uses percore.h, as any producer does.
  *
  * Functions that can fail return 0 or a negative errno. If they fail, they
  * write one line to `why`: what failed and, where possible, what to do. */

@@ -45,7 +45,7 @@ struct metric {
 };
 
 static double scaled(double figure, enum scale scale) {
-  if (!isfinite(figure) || fabs(figure) > GAUGE_MAX)
+  if (!isfinite(figure))
     return NAN;
   switch (scale) {
   case PERCENT:
@@ -75,8 +75,8 @@ static void put_metric(struct out *out, const struct metric *metric,
     put_figure(out, type, type_instance, *(const int *)at, PLAIN);
     break;
   case COUNT:
-    figure = scaled(*(const double *)at, COUNT);
-    if (!isnan(figure))
+    figure = *(const double *)at;
+    if (figure <= GAUGE_MAX) /* false for NAN */
       put_derive(&out->list, type, type_instance, (uint64_t)figure);
     break;
   default:

@@ -1,5 +1,5 @@
 /* dispatch: turns a snapshot of the cores into value lists. dispatch.c defines
- * the identifiers of all values except those of regions. */
+ * the identifiers of all values except those of regions and wake latency. */
 #ifndef PERCORE_PLUGIN_DISPATCH_H
 #define PERCORE_PLUGIN_DISPATCH_H
 

@@ -15,12 +15,14 @@
 
 #define PLUGIN_NAME "percore"
 
-/* What could not be started is tried again this often. */
+/* The sampler, and regions, are tried again this often if they could not be
+ * started. */
 #define RETRY_INTERVAL TIME_T_TO_CDTIME_T_STATIC(10)
 
 /* The state of the plugin. It needs no lock: collectd's main thread calls
- * config, init and shutdown; the sampler's thread is the last to start and the
- * first to end; and reads use only the sampler, if it runs. */
+ * config, init and shutdown; the sampler's thread is the last to start, except
+ * that it starts the thread of regions, and the first to end; and reads use
+ * only the sampler, if it runs. */
 static struct {
   struct config config;
   plugin_ctx_t context;
@@ -29,7 +31,7 @@ static struct {
   struct sampler *sampler; /* NULL: not started; the next read tries again */
   struct board *board;     /* NULL: none is wanted */
   struct dispatch dispatch;
-  struct region_room room;
+  struct empty_polls empty_polls;
   struct notify notify;
   struct region_thread *region_thread; /* NULL: out of memory */
   uint64_t began_boottime_ns;
@@ -47,7 +49,7 @@ static struct {
 static void watch_regions(void) {
   const struct region_watch_options options = {
       .config = &plugin.config,
-      .room = &plugin.room,
+      .empty_polls = &plugin.empty_polls,
       .interval_ns = plugin.interval_ns,
   };
   if (plugin.region_thread == NULL)
@@ -93,7 +95,7 @@ static void publish(__attribute__((unused)) void *context,
                     struct snapshot *snapshot,
                     const struct topology *topology) {
   plugin_set_ctx(plugin.context);
-  region_room_set(&plugin.room, snapshot);
+  empty_polls_subtract(&plugin.empty_polls, snapshot);
   if (plugin.board != NULL)
     board_publish(plugin.board, snapshot, topology);
   if (dispatch_snapshot(&plugin.dispatch, snapshot))

@@ -1,5 +1,5 @@
 /* What is reported about an instance: why it is not read, and that it is gone,
- * back or stale. Everything is reported once. */
+ * back, silent or stale. Everything is reported once. */
 #include "regions.h"
 
 #include "put.h"
@@ -153,7 +153,8 @@ static void tell_change(struct region_instance *instance) {
          "Region %s was gone and is back: its producer was restarted.", name);
   else if (now == REGION_STOPPED && before != REGION_STOPPED)
     tell(instance, NOTIF_WARNING,
-         "Region %s is silent: its producer is stopped.", name);
+         "Region %s is silent: its producer is stopped or does not answer.",
+         name);
   else if (before == REGION_STOPPED && now != REGION_STOPPED)
     tell(instance, NOTIF_OKAY, "Region %s is no longer silent.", name);
   else if (now == REGION_STALE && before != REGION_STALE)

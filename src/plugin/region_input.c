@@ -32,7 +32,7 @@ static bool make_arrays(struct region_input *input) {
   size_t size = (2 * cells + sum->columns) * sizeof(uint64_t);
   if (input->last != NULL)
     return true;
-  input->last = region_claim(&sum->budget->memory, size);
+  input->last = region_calloc(&sum->budget->memory, size);
   if (input->last == NULL)
     return false;
   input->bytes += size;
@@ -157,7 +157,7 @@ static struct region_object *make_object(struct region_input *input, uint32_t i,
                                          bool from_birth) {
   struct region_sum *sum = input->sum;
   struct region_object *object =
-      region_claim(&sum->budget->memory, size_of_object(sum, sum->copies));
+      region_calloc(&sum->budget->memory, size_of_object(sum, sum->copies));
   if (object == NULL)
     return NULL;
   object->copies = sum->copies;
@@ -322,16 +322,16 @@ static void end_object(const struct row *row, struct region_object *object) {
   release_object(row->input, object);
 }
 
-/* Adds the gauges of a row that is not shown to those of `other`. */
+/* Adds the present values of a row that is not shown to those of `other`. */
 static void add_to_other(const struct row *row) {
   struct region_input *input = row->input;
   const struct region_sum *sum = input->sum;
   for (uint32_t n = 0; n < sum->present.len; n++) {
     const struct region_column *column = &sum->present.list[n];
-    bool is_gauge = sum->fields[column->field].kind == PERCORE_UPDOWN;
+    bool is_updown = sum->fields[column->field].kind == PERCORE_UPDOWN;
     uint32_t c = column->column;
     region_sum_combine(sum, column, &input->present[c],
-                       row->totals[c] - (is_gauge ? row->births[c] : 0),
+                       row->totals[c] - (is_updown ? row->births[c] : 0),
                        !input->has_present);
   }
   input->has_present = sum->present.len > 0;
@@ -371,6 +371,12 @@ static bool is_unwanted(const struct row *row, const char *name) {
   return true;
 }
 
+/* True if there is no room for the values of another row. */
+static bool is_full(const struct region_sum *sum) {
+  return region_allowance_left(&sum->budget->values) <
+         region_sum_row_values(sum);
+}
+
 /* Returns the row of the sum for an object, or `other` if the object is not
  * wanted, has this name or is gone, or NULL if there is no room for a row. With
  * Top, only names that are already shown are found. */
@@ -378,8 +384,7 @@ static struct region_sum_row *find_row(const struct row *row) {
   struct region_input *input = row->input;
   struct region_sum *sum = input->sum;
   bool ranks = sum->ranks_by != NULL;
-  bool full =
-      region_allowance_left(&sum->budget->values) < region_sum_row_values(sum);
+  bool full = is_full(sum);
   char name[REGION_ROW_NAME_SIZE];
   if (row->was_seen &&
       input->marks.candidate_in[row->number] == REGION_UNWANTED)
@@ -518,20 +523,23 @@ static void read_row(struct region_input *input, uint32_t i) {
  * because the tile's cells are read between the marks. */
 enum { LINE = 8, AHEAD = 512 };
 
-/* Skips rows that are neither tracked nor candidates for Top, from the tile's
- * row i on: live objects that the last scan has seen, and which have not grown
- * more than the candidates. Only remembers their cells. */
+/* Skips rows that are neither tracked nor would be now, from the tile's row i
+ * on: live objects that the last scan has seen, if there is no room, or which
+ * with Top have not grown more than the candidates. With Top, remembers their
+ * cells. */
 static uint32_t skip_light(struct region_input *input, uint32_t i) {
   const struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
+  bool ranks = sum->ranks_by != NULL;
   uint32_t columns = tile->columns, first = tile->first_row, stop = tile->rows;
-  if (!input->skips || input->candidates.len < input->sum->config->top)
+  if (!input->skips ||
+      (ranks ? input->candidates.len < sum->config->top : !is_full(sum)))
     return i;
   (void)find_object(input, first + i);
   if (input->next_object < input->objects_len)
     stop = MIN(stop, input->objects.list[input->next_object]->number - first);
   stop = MIN(stop, MAX(input->marks.len, first) - first);
-  const uint64_t *cells = tile->totals + sum->ranks_by->column;
+  const uint64_t *cells = tile->totals + (ranks ? sum->ranks_by->column : 0);
   const uint32_t *seen = input->marks.incarnation + first;
   uint64_t *weighed = input->marks.weighed + first;
   uint32_t from = i;
@@ -544,54 +552,23 @@ static uint32_t skip_light(struct region_input *input, uint32_t i) {
     }
     if (region_state(generation) != REGION_LIVE ||
         seen[i] != region_incarnation(generation) ||
-        (int64_t)(now - weighed[i]) > input->least)
+        (ranks && (int64_t)(now - weighed[i]) > input->least))
       break;
-    if (weighed[i] != now) /* a store costs memory bandwidth */
+    if (ranks && weighed[i] != now) /* a store costs memory bandwidth */
       weighed[i] = now;
   }
   input->live += i - from;
+  input->left_out += ranks ? 0 : i - from;
   return i;
-}
-
-/* Adds consecutive rows of 1, 2, 4 or 8 columns: eight cells at a time, which
- * compilers make vector instructions of, if the sums are in registers. */
-#define AT_ONCE 8
-static void add_narrow(uint64_t *now, const uint64_t *cells, size_t len,
-                       uint32_t columns) {
-  uint64_t sums[AT_ONCE] = {0};
-  size_t at = 0;
-  for (; at + AT_ONCE <= len; at += AT_ONCE)
-#pragma GCC unroll 8
-    for (size_t k = 0; k < AT_ONCE; k++)
-      sums[k] += cells[at + k];
-  for (size_t k = 0; k < AT_ONCE; k++)
-    now[k % columns] += sums[k];
-  for (; at < len; at++)
-    now[at % columns] += cells[at];
 }
 
 /* Adds the cells of every row to the totals of the table. */
 static void add_tile(const struct region_input *input) {
-  const struct region_columns *counters = &input->sum->counters;
   const struct region_tile *tile = input->tile;
-  uint32_t columns = tile->columns;
-  for (uint32_t copy = 0; copy < input->sum->copies; copy++) {
-    uint64_t *now = input->now + (size_t)copy * columns;
-    const uint64_t *cells = cells_of(tile, copy, 0);
-    if (copy > 0 && !tile->core_used[copy - 1])
-      continue;
-    if (AT_ONCE % columns == 0 && counters->len == columns) {
-      add_narrow(now, cells, (size_t)tile->rows * columns, columns);
-      continue;
-    }
-    for (uint32_t n = 0; n < counters->len; n++) {
-      uint32_t c = counters->list[n].column;
-      uint64_t sum = 0;
-      for (size_t at = c; at < (size_t)tile->rows * columns; at += columns)
-        sum += cells[at];
-      now[c] += sum;
-    }
-  }
+  for (uint32_t copy = 0; copy < input->sum->copies; copy++)
+    if (copy == 0 || tile->core_used[copy - 1])
+      region_tile_add(tile, cells_of(tile, copy, 0),
+                      input->now + (size_t)copy * tile->columns);
 }
 
 /* ---------------------------------------------------------------------------
@@ -635,9 +612,9 @@ void region_input_begin(struct region_input *input) {
   input->looks_names_up =
       several && (sum->ranks_by == NULL || !input->scanned ||
                   input->names_seen != sum->names_shown);
-  input->skips = sum->ranks_by != NULL && !sum->chooses_rows &&
-                 sum->present.len == 0 && !input->looks_names_up &&
-                 sum->ranks_by->kind == PERCORE_COUNTER;
+  input->skips =
+      !sum->chooses_rows && sum->present.len == 0 && !input->looks_names_up &&
+      (sum->ranks_by == NULL || sum->ranks_by->kind == PERCORE_COUNTER);
   input->names_seen = sum->names_shown;
   input->awaits_put = true;
   input->least = INT64_MIN;
@@ -752,14 +729,14 @@ bool region_input_read(struct region_input *input, uint64_t *cells_left) {
     return false;
   struct region_watch *watch = input->instance->watch;
   struct region_sum *sum = input->sum;
-  /* With Top and counters alone, births are read when a row needs them, which
-   * is rare. */
-  bool births = sum->ranks_by == NULL || sum->present.len > 0;
+  /* If few rows or none need births, those are read row by row. */
+  bool few = sum->present.len == 0 &&
+             (sum->ranks_by != NULL || (input->skips && is_full(sum)));
+  uint32_t want = (few ? 0 : REGION_WANT_BIRTHS) |
+                  (sum->copies > 1 ? REGION_WANT_CORES : 0);
   input->tile = &watch->tile;
   int status = region_tile_reuse(input->tile, input->instance->reader,
-                                 input->number, tile_rows(sum),
-                                 (births ? REGION_WANT_BIRTHS : 0) |
-                                     (sum->copies > 1 ? REGION_WANT_CORES : 0));
+                                 input->number, tile_rows(sum), want);
   if (status != 0)
     give_up(input);
   bool goes_on = status == 0;

@@ -15,8 +15,9 @@
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
 /* Other users may fill the directory, so a scan of it may take several
- * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
-#define LOOK_PART 16
+ * rounds, in each of which it takes about 1/LIST_PART of the interval, and
+ * LIST_MS more if the listing thread waits. */
+#define LIST_PART 16
 #define STEPS_AT_ONCE 64 /* between two looks at the clock */
 #define STRANGERS_ROUNDS 32
 #define FILES_AT_ONCE 512
@@ -343,7 +344,7 @@ static bool may_have_changed(struct region_watch *watch) {
   return true;
 }
 
-static void begin_scan(struct region_watch *watch) {
+static void begin_listing(struct region_watch *watch) {
   if (!atomic_load(&list.is_busy)) {
     if (list.directory != NULL)
       closedir(list.directory);
@@ -402,9 +403,9 @@ static void tell_absent(struct region_watch *watch) {
 
 void region_list_look(struct region_watch *watch) {
   uint64_t end_ns =
-      region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
+      region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
   if (watch->scan_ns == 0 && may_have_changed(watch))
-    begin_scan(watch);
+    begin_listing(watch);
   for (size_t steps = 1; go_on(watch) && (steps % STEPS_AT_ONCE != 0 ||
                                           region_watch_now_ns(watch) <= end_ns);
        steps++)

@@ -5,7 +5,7 @@
 
 #include "utils/common/common.h"
 
-void *region_claim(struct region_allowance *allowance, size_t size) {
+void *region_calloc(struct region_allowance *allowance, size_t size) {
   if (!region_allowance_take(allowance, size))
     return NULL;
   void *memory = calloc(1, size);
@@ -304,7 +304,7 @@ static void describe_field(struct region_sum *sum,
 }
 
 /* Returns the field by which Top ranks rows, or NULL if Top is not configured
- * or the table has no counter or gauge with that name. */
+ * or the table has no field with that name by which rows can be ranked. */
 static const struct region_sum_field *
 find_top_field(const struct region_sum *sum) {
   if (sum->config == NULL || sum->config->top == 0 || sum->single)
@@ -316,7 +316,8 @@ find_top_field(const struct region_sum *sum) {
       return &sum->fields[f];
   region_warn(region_about_sum(sum),
               "Top %u \"%s\" is ignored: table %s of region %s has no such "
-              "field, or rows cannot be ranked by it; name a counter or gauge.",
+              "field, or rows cannot be ranked by it; name a counter, up-down "
+              "counter or gauge.",
               sum->config->top, sum->config->top_field, sum->table,
               sum->budget->name);
   return NULL;

@@ -571,7 +571,8 @@ static void put_sums(struct region_watch *watch) {
          sum != NULL && region_watch_is_wanted(watch); sum = sum->next)
       if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
         region_sum_put(sum, watch);
-  region_useful_tell(&watch->useful, watch->now.stamp_ns, watch->options.room);
+  region_useful_tell(&watch->useful, watch->now.stamp_ns,
+                     watch->options.empty_polls);
   if (watch->useful.end > 0 && know_topology(watch))
     region_useful_put(&watch->useful, watch);
   watch->put_ns = watch->now.stamp_ns;
@@ -616,12 +617,12 @@ static void forget(struct region_watch *watch) {
 }
 
 /* Which part of an interval may be spent on producers that are not read yet. */
-#define LOOK_PART 8
+#define CONNECT_PART 8
 
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now) {
   uint64_t begin_ns = region_watch_now_ns(watch);
-  uint64_t look_ns = begin_ns + watch->options.interval_ns / LOOK_PART;
+  uint64_t look_ns = begin_ns + watch->options.interval_ns / CONNECT_PART;
   uint64_t end_ns = begin_ns + watch->options.interval_ns / 2;
   watch->now = *now;
   watch->round++;

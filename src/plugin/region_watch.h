@@ -1,6 +1,6 @@
 /* region_watch: the regions of this host over time: which producers serve them,
- * what they have counted, and when they come and go. Has neither a clock nor a
- * thread: the caller decides when a round begins and how to wait. */
+ * what they have counted, and when they come and go. The caller decides
+ * when a round begins and how to wait. */
 #ifndef PERCORE_PLUGIN_REGION_WATCH_H
 #define PERCORE_PLUGIN_REGION_WATCH_H
 
@@ -10,7 +10,7 @@
 struct region_watch_options {
   const struct config *config;
   uint64_t interval_ns;
-  struct region_room *room; /* where to tell empty polls */
+  struct empty_polls *empty_polls; /* where to tell empty polls */
   /* Waits for about `ns` nanoseconds. Returns false if the round should be
    * abandoned. */
   bool (*wait)(void *argument, uint64_t ns);

@@ -81,29 +81,31 @@ void region_useful_add(struct region_useful *useful,
 }
 
 void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
-                        struct region_room *room) {
-  pthread_mutex_lock(&room->lock);
-  room->stamp_ns = useful->end > 0 ? stamp_ns : 0;
-  room->end = useful->end;
+                        struct empty_polls *polls) {
+  pthread_mutex_lock(&polls->lock);
+  polls->stamp_ns = useful->end > 0 ? stamp_ns : 0;
+  polls->end = useful->end;
   for (int core = 0; core < useful->end; core++)
-    room->polled_empty[core] = useful->core[core].polled_empty;
-  pthread_mutex_unlock(&room->lock);
+    polls->polled_empty[core] = useful->core[core].polled_empty;
+  pthread_mutex_unlock(&polls->lock);
 }
 
-void region_room_set(struct region_room *room, struct snapshot *snapshot) {
+void empty_polls_subtract(struct empty_polls *polls,
+                          struct snapshot *snapshot) {
   enum { MAX_AGE_INTERVALS = 3 };
   uint64_t max_age_ns = MAX_AGE_INTERVALS * snapshot->interval_ns;
-  pthread_mutex_lock(&room->lock);
-  uint64_t age_ns = snapshot->time_ns - room->stamp_ns;
+  pthread_mutex_lock(&polls->lock);
+  uint64_t age_ns = snapshot->time_ns - polls->stamp_ns;
   bool is_known =
-      room->stamp_ns != 0 && (age_ns <= max_age_ns || -age_ns <= max_age_ns);
+      polls->stamp_ns != 0 && (age_ns <= max_age_ns || -age_ns <= max_age_ns);
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     struct core_figures *core = &snapshot->cores[i];
-    double empty = core->core < room->end ? room->polled_empty[core->core] : 0;
+    double empty =
+        core->core < polls->end ? polls->polled_empty[core->core] : 0;
     double taken = is_known ? core->busy - empty : NAN;
     core->taken = taken < 0 ? 0 : taken;
   }
-  pthread_mutex_unlock(&room->lock);
+  pthread_mutex_unlock(&polls->lock);
 }
 
 /* Workers may claim any core. */

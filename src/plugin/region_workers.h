@@ -28,8 +28,8 @@ struct region_useful {
 };
 
 /* The share of each core's time in which workers polled and found nothing. The
- * thread of regions sets it; the loads are dispatched without it. */
-struct region_room {
+ * thread of regions sets it; the sampler's thread takes it from the loads. */
+struct empty_polls {
   pthread_mutex_t lock;
   uint64_t stamp_ns; /* CLOCK_REALTIME: of the values below; 0: none */
   int end;           /* the cores below are set */
@@ -39,7 +39,7 @@ struct region_room {
 /* Sets `taken` of all cores: the load without empty polls, or NAN if no worker
  * polls on this host. Empty polls that were told more than three intervals
  * before or after the snapshot are not used. Any thread may call this. */
-void region_room_set(struct region_room *room, struct snapshot *snapshot);
+void empty_polls_subtract(struct empty_polls *polls, struct snapshot *snapshot);
 
 struct region_watch;
 
@@ -53,7 +53,7 @@ void region_useful_add(struct region_useful *useful,
 
 /* Hands the empty polls over to the loads. */
 void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
-                        struct region_room *room);
+                        struct empty_polls *polls);
 
 /* Dispatches the useful loads of cores, and of sets of cores (topology and
  * groups). Call this if `end` is not 0. */

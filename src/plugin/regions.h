@@ -7,13 +7,17 @@
  *        | map_feed_read             map/feed.c: here the thread of map_sampler
  *        |                           is the producer
  *        v
- *   a producer adds to a cell        in its shared memory (region/cells.h)
- *        |
- *        | region_tile_read          region_input.c: copies cells of some rows
+ *   a producer adds to a cell        of its shared memory (percore_update.h),
+ *        |                           which it sends once (region/serve.c); a
+ *        |                           child receives it (region/receive.c)
+ *        | region_tile_read          region/tile.c: reads some rows, and adds
+ *        |                           the cells that all slots have of them
  *        v
- *   region_input.last                how far the growth of cells is counted
+ *   region_tile.totals               cells as they are now
  *        |
- *        | region_row_count          region_input.c: adds the growth since then
+ *        | region_row_count          region_sum.c: adds what they have grown
+ *        |                           since region_object.last to the row, and
+ *        |                           since region_input.last to `other`
  *        v
  *   region_sum_row.now, other.now    what a name has counted
  *        |
@@ -38,19 +42,27 @@
  * The thread of region_thread uses all of this, and no other thread does,
  * except that the thread which lists the runtime directory has `list` in
  * region_list.c, and that the sampler's thread takes empty polls from
- * region_room, under its lock.
+ * empty_polls, under their lock. While it does not run because there is nothing
+ * to read, region_thread_keep looks in its place.
  *
  *   round      what the thread does in one interval: region_watch_round
- *   scan       reading all of a table or directory; may take several rounds
+ *   scan       reading all of a table or of the runtime directory; may take
+ *              several rounds
  *   piece      what is read of a region before the next region's turn
  *   put        dispatching the values of a sum, after scans of all its inputs
+ *   tile       some consecutive rows of a table, with their cells
  *   object     what a producer's row holds from percore_row_add until
- *              percore_row_remove; its row may then hold another object
+ *              percore_row_remove; its row may then hold another object, the
+ *              next incarnation of the row
+ *   births     the cells of a row when its object was added
+ *   present    said of fields that are reported as they are: up-down counters,
+ *              gauges and states
  *   shown      said of a row that is reported: its objects are tracked
  *   tracked    said of an object whose cells are remembered from scan to scan
  *   candidate  an object that Top may choose to show
  *   mark       what is remembered of a row that is not tracked
  *   copy       0: values over all cores; 1 + N: those of core N
+ *   allowance  what a region may take of MaxMemory or MaxValues
  *   owes       said of a row that has counted more than was dispatched
  */
 #ifndef PERCORE_PLUGIN_REGIONS_H
@@ -71,8 +83,8 @@
  *
  * A row has the counts that were made under its name while the row was shown.
  * They never decrease, whatever happens to producers. `other` has the rest of
- * what the table counted, so rows + other = table, and rows that are not shown
- * take no memory.
+ * what the table counted, so rows + other = table, and a row that was never
+ * shown takes a mark at most.
  *
  * A put dispatches the values of a sum. In the first of several consecutive
  * puts that contain a row, each of its counters is a point with the count that
@@ -336,7 +348,7 @@ region_about_sum(const struct region_sum *sum) {
 
 /* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
  * allowance is too small or calloc fails. */
-void *region_claim(struct region_allowance *allowance, size_t size);
+void *region_calloc(struct region_allowance *allowance, size_t size);
 
 /* Creates the sum for table t of a directory. tsc_hz is the frequency of the
  * first producer's TSC. Returns NULL if out of memory. */

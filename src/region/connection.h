@@ -1,4 +1,4 @@
-/* connection.h: connects a reader to a producer, receives the region, and
+/* connection.h: connects a reader to a producer, and
  * reports whether the producer is alive. After HELLO, a connection receives
  * nothing more. */
 #ifndef PERCORE_REGION_CONNECTION_H

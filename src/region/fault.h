@@ -52,11 +52,11 @@
 #define REGION_RULE_ENUMERATOR(rule, name) REGION_RULE_##rule,
 enum region_rule {
   REGION_NO_RULE, /* a failure that breaks no rule */
-  REGION_RULE_LIST(REGION_RULE_ENUMERATOR) REGION_RULE_COUNT
+  REGION_RULE_LIST(REGION_RULE_ENUMERATOR)
 };
 #undef REGION_RULE_ENUMERATOR
 
-/* Returns a name such as "overlap"; "" for REGION_NO_RULE. */
+/* Returns a name such as "place"; "" for REGION_NO_RULE. */
 const char *region_rule_name(enum region_rule rule);
 
 #define REGION_SUBJECT_SIZE (REGION_MAX_PLUGIN_NAME + 1)
@@ -103,7 +103,7 @@ bool region_within(const struct region_limit *limits,
 bool region_blame(char subject[REGION_SUBJECT_SIZE], const char *name,
                   uint32_t number);
 
-/* Writes the fault as one line, such as "table session: births overlap ...". */
+/* Writes the fault as one line, such as "table session: its births, ...". */
 #define REGION_FAULT_LINE 600
 void region_fault_text(const struct region_fault *fault,
                        char line[REGION_FAULT_LINE]);

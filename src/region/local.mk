@@ -1,4 +1,4 @@
-# libpercore: regions (this folder) and loads of cores (cycles/) in one library.
+# libpercore: regions (this folder) and loads of cores (cycles/, board/) in one library.
 # A program that includes percore.h links only with a library that has the same ABI.
 # The sources of percore itself are built without this check.
 AM_CPPFLAGS += -DPERCORE_BUILDING

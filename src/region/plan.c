@@ -12,7 +12,7 @@
 static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "total_cycles",
      .unit = "cycles",
-     .help = "time since the slot was first attached"},
+     .help = "time of the slot's threads, up to their last poll"},
     {.name = "busy_cycles",
      .unit = "cycles",
      .help = "time of poll rounds that handled something"},

@@ -248,6 +248,11 @@ int region_tile_reuse(struct region_tile *tile,
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 
+/* Adds the `cells` of all rows of the tile, its totals or those of a core, to
+ * `sums`, which has an element for each column. */
+void region_tile_add(const struct region_tile *tile, const uint64_t *cells,
+                     uint64_t *sums);
+
 /* Reads the births of the tile's row i, which must belong to an object, into a
  * tile that was read without births. Returns false if the row has changed since
  * the tile was read. */
@@ -259,9 +264,9 @@ bool region_tile_read_births(struct region_reader *reader,
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 
-/* Returns the value that tools show: counters since the last reset, gauges
- * since the row was added, gauges and states unchanged. The tile must have
- * births and resets. */
+/* Returns the value that tools show: counters since the last reset,
+ * up-down counters since the row was added, gauges and states unchanged. The
+ * tile must have births and resets. */
 uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column);

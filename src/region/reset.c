@@ -22,7 +22,7 @@ static bool sum_patiently(const struct percore_region *region,
   enum { TRIES = 1000, PAUSE_NS = 100000 };
   struct timespec pause = {.tv_nsec = PAUSE_NS};
   for (int i = 0; i < TRIES; i++) {
-    if (region_sum_row(region, table, row, sums))
+    if (region_row_sum(region, table, row, sums))
       return true;
     nanosleep(&pause, NULL);
   }

@@ -68,7 +68,7 @@ static void begin_cells(struct percore_region *region,
     if (is_set(field))
       store(&cells[field->column], 0);
   }
-  (void)region_sum_row(region, table, row, sums);
+  (void)region_row_sum(region, table, row, sums);
   store_base(region, table, table->birth_offset, row, sums);
   if (table->reset_offset != 0)
     store_base(region, table, table->reset_offset, row, sums);

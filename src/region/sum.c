@@ -23,7 +23,7 @@ static bool add(const uint64_t *sequence, const uint64_t *cells,
   return whole;
 }
 
-bool region_sum_row(const struct percore_region *region,
+bool region_row_sum(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums) {
   const uint64_t *single = region_single(region, table, row);

@@ -234,7 +234,7 @@ int region_provide_rows(struct percore_region *region, uint32_t table,
  * and checks the sequence counters as a reader does. Returns false if a running
  * thread stayed inside a section; the sums may then include only some of its
  * updates. */
-bool region_sum_row(const struct percore_region *region,
+bool region_row_sum(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums);
 

@@ -61,9 +61,10 @@ static inline struct snapshot *figures_play_interval(struct figures_play *it) {
   return it->snapshot;
 }
 
-/* Plays an interval of a second. */
-static inline struct snapshot *figures_play_second(struct figures_play *it) {
-  figures_play_sample(it, FAKE_SECOND);
+/* Plays an interval of some seconds, with one sample at its end. */
+static inline struct snapshot *figures_play_seconds(struct figures_play *it,
+                                                    uint64_t seconds) {
+  figures_play_sample(it, seconds * FAKE_SECOND);
   return figures_play_interval(it);
 }
 

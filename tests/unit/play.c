@@ -135,3 +135,23 @@ void play_proof_on(struct play *play, enum source_kind kind, int core,
                    enum proof proof) {
   set_proof(play, kind, core, proof);
 }
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+void play_quiet_widths(struct play *play, double widths[1000]) {
+  uint32_t random = 1;
+  play_open_for(play, 2);
+  for (int second = 0; second < 1000; second++) {
+    random = random * 1664525 + 1013904223;
+    play->fake->cores[0].load = 0.004 * random / UINT32_MAX;
+    play_seconds(play, 1);
+    struct bounds bounds = play_bounds(play, 0);
+    assert_true(bounds.low <= play->fake->cores[0].load);
+    assert_true(bounds.high >= play->fake->cores[0].load);
+    widths[second] = bounds.high - bounds.low;
+  }
+  qsort(widths, 1000, sizeof widths[0], compare);
+}

@@ -74,4 +74,20 @@ void play_proof(struct play *play, enum source_kind source, enum proof proof);
 void play_proof_on(struct play *play, enum source_kind source, int core,
                    enum proof proof);
 
+/* Returns how many lines of the journal contain all of the given words. */
+#define play_said(play, ...)                                                   \
+  fake_journal_count(&(play)->journal, __VA_ARGS__, NULL)
+
+/* Asserts which source measures a core, and the core's load. */
+#define assert_measured(play, core, source, load, within)                      \
+  do {                                                                         \
+    assert_int_equal(play_source(play, core), source);                         \
+    assert_near(play_load(play, core), load, within);                          \
+  } while (0)
+
+/* Plays 1000 seconds of a quiet core, which runs for 0 to 0.4 % of each, and
+ * asserts that the truth is within the bounds. Returns how far the bounds are
+ * apart, in rising order. */
+void play_quiet_widths(struct play *play, double widths[1000]);
+
 #endif

@@ -43,7 +43,7 @@ static bool is_wanted(void *argument) {
   return true;
 }
 
-static struct region_room room;
+static struct empty_polls polls;
 
 uint64_t boottime_ns(void) { return clock_now_ns(CLOCK_BOOTTIME); }
 
@@ -57,7 +57,7 @@ void start_watch(const char *lines) {
     config.max_memory = (double)host_memory_max;
   options = (struct region_watch_options){.config = &config,
                                           .interval_ns = 1,
-                                          .room = &room,
+                                          .empty_polls = &polls,
                                           .wait = serve_all,
                                           .is_wanted = is_wanted,
                                           .now_ns = host_now_ns};
@@ -74,9 +74,9 @@ void play_round(uint64_t after_ns) {
 
 double taken_of_core(int core, double load) {
   struct core_figures figures = {.core = core, .busy = load};
-  region_room_set(&room, &(struct snapshot){.time_ns = now.stamp_ns,
-                                            .cores_len = 1,
-                                            .cores = &figures});
+  empty_polls_subtract(&polls, &(struct snapshot){.time_ns = now.stamp_ns,
+                                                  .cores_len = 1,
+                                                  .cores = &figures});
   return figures.taken;
 }
 

@@ -105,11 +105,16 @@ static struct topology read_topology(struct fake_machine *fake) {
 static const double eighths[] = {0,   0.125, 0.25, 0.375,
                                  0.5, 0.625, 0.75, 0.875};
 
-TEST(a_plain_machine_has_all_and_its_node) {
-  fake = fake_machine_new(8);
+/* Aggregates the loads 0, 1/8, ... 7/8 of the cores of the fake machine. */
+static void aggregate_eighths(void) {
   topology = read_topology(fake);
   snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+}
+
+TEST(a_plain_machine_has_all_and_its_node) {
+  fake = fake_machine_new(8);
+  aggregate_eighths();
   assert_int_equal(snapshot->aggregates_len, 2);
   assert_near(find(snapshot, "all")->busy.mean, 0.4375, 1e-12);
   assert_near(find(snapshot, "node0")->busy.mean, 0.4375, 1e-12);
@@ -118,9 +123,7 @@ TEST(a_plain_machine_has_all_and_its_node) {
 TEST(isolated_and_housekeeping_cores_have_aggregates) {
   fake = fake_machine_new(8);
   fake_machine_file(fake, CPU "/isolated", "6-7\n");
-  topology = read_topology(fake);
-  snapshot = make(eighths, 8);
-  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  aggregate_eighths();
   assert_near(find(snapshot, "isolated")->busy.min, 0.75, 1e-12);
   assert_int_equal(find(snapshot, "isolated")->cores_len, 2);
   assert_near(find(snapshot, "housekeeping")->busy.max, 0.625, 1e-12);
@@ -151,9 +154,7 @@ TEST(each_of_two_nodes_has_an_aggregate) {
   fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "4-7\n");
   set_packages(fake, 4);
-  topology = read_topology(fake);
-  snapshot = make(eighths, 8);
-  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  aggregate_eighths();
   assert_near(find(snapshot, "node0")->busy.mean, 0.1875, 1e-12);
   assert_near(find(snapshot, "node1")->busy.mean, 0.6875, 1e-12);
   assert_null(find(snapshot, "package0")); /* it equals node0 */
@@ -169,9 +170,7 @@ TEST(a_package_of_several_nodes_has_an_aggregate) {
     fake_machine_filef(fake, list, NODE "/node%d/cpulist", node);
   }
   set_packages(fake, 4);
-  topology = read_topology(fake);
-  snapshot = make(eighths, 8);
-  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  aggregate_eighths();
   assert_int_equal(snapshot->aggregates_len, 7);
   assert_near(find(snapshot, "package1")->busy.mean, 0.6875, 1e-12);
   assert_near(find(snapshot, "node3")->busy.mean, 0.8125, 1e-12);
@@ -181,9 +180,7 @@ TEST(without_nodes_packages_have_aggregates) {
   fake = fake_machine_new(8);
   fake_machine_remove(fake, NODE "/node0/cpulist");
   set_packages(fake, 4);
-  topology = read_topology(fake);
-  snapshot = make(eighths, 8);
-  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  aggregate_eighths();
   assert_int_equal(snapshot->aggregates_len, 3);
   assert_near(find(snapshot, "package0")->busy.mean, 0.1875, 1e-12);
 }

@@ -6,6 +6,7 @@
 #define FOLDER "/sys/devices/system/cpu/cpu0/cpuidle/"
 
 static struct fake_machine *fake;
+static struct cpuidle cpuidle;
 
 static void setup(void) { fake = fake_machine_new(1); }
 
@@ -19,14 +20,12 @@ static void add(struct fake_machine *fake, int number, const char *name,
 }
 
 TEST(a_core_without_an_idle_driver_has_no_states) {
-  struct cpuidle cpuidle;
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0), 0);
   assert_int_equal(cpuidle.states_len, 0);
   assert_int_equal(cpuidle_halted_ns(&cpuidle), 0);
 }
 
 TEST(states_have_their_names_times_and_entries) {
-  struct cpuidle cpuidle;
   add(fake, 0, "POLL\n", "12\n", "3\n");
   add(fake, 1, "C1\n", "5000\n", "70\n");
   add(fake, 2, "C6\n", "90000000\n", "800\n");
@@ -38,7 +37,6 @@ TEST(states_have_their_names_times_and_entries) {
 }
 
 TEST(polling_is_not_halting) {
-  struct cpuidle cpuidle;
   add(fake, 0, "POLL\n", "1000000\n", "500\n");
   add(fake, 1, "C1\n", "5\n", "1\n");
   add(fake, 2, "C6\n", "30\n", "4\n");
@@ -49,7 +47,6 @@ TEST(polling_is_not_halting) {
 }
 
 TEST(names_are_made_fit_for_a_metric) {
-  struct cpuidle cpuidle;
   add(fake, 0, "C1-HSW\n", "1\n", "1\n");
   add(fake, 1, "haltpoll idle\n", "1\n", "1\n");
   add(fake, 2, "a/b;c=d\"\x80\n", "1\n", "1\n");
@@ -60,21 +57,19 @@ TEST(names_are_made_fit_for_a_metric) {
 }
 
 TEST(a_state_without_a_name_ends_the_list) {
-  struct cpuidle cpuidle;
   add(fake, 0, "C1\n", "1\n", "1\n");
   add(fake, 1, "\n", "1\n", "1\n");
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0), 1);
 }
 
 TEST(a_state_that_cannot_be_read_ends_the_list) {
-  struct cpuidle cpuidle;
   static const struct {
     const char *time_us, *usage;
   } bad[] = {{"", "1\n"},
              {"1\n", ""},
              {"x\n", "1\n"},
              {"1\n", "-1\n"},
-             {"1\n", "9223372036854775808\n"}, /* too large for a store */
+             {"1\n", "9223372036854775808\n"},  /* too large for a store */
              {"18446744073709551615\n", "1\n"}, /* too large for nanoseconds */
              {"99999999999999999999\n", "1\n"}};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -90,7 +85,6 @@ TEST(a_state_that_cannot_be_read_ends_the_list) {
 }
 
 TEST(states_beyond_the_maximum_are_ignored) {
-  struct cpuidle cpuidle;
   for (int i = 0; i < 2 * CPUIDLE_STATES_MAX; i++)
     add(fake, i, "C1\n", "1\n", "1\n");
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0),
@@ -99,7 +93,6 @@ TEST(states_beyond_the_maximum_are_ignored) {
 
 TEST(each_core_has_states_of_its_own) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct cpuidle cpuidle;
   fake->cpuidle_states = 2;
   fake->cores[0].load = 1;
   fake->cores[1].load = 0.5;

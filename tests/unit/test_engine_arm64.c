@@ -43,8 +43,7 @@ TEST(auto_uses_cnt_cycles_once_it_is_proven) {
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
   play_seconds(&play, 2);
-  assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
-  assert_near(play_load(&play, 1), 0.4, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_EVENT, 0.4, PLAY_EXACT);
 }
 
 TEST(each_pmu_with_cnt_cycles_is_used_on_its_own_cores) {

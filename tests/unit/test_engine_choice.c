@@ -16,17 +16,14 @@ TEST(bare_metal_is_measured_by_mperf) {
   for (int core = 0; core < 4; core++)
     play.fake->cores[core].load = core / 3.0;
   play_open_for(&play, 2);
-  for (int core = 0; core < 4; core++) {
-    assert_int_equal(play_source(&play, core), SOURCE_MPERF);
-    assert_near(play_load(&play, core), core / 3.0, PLAY_EXACT);
-  }
+  for (int core = 0; core < 4; core++)
+    assert_measured(&play, core, SOURCE_MPERF, core / 3.0, PLAY_EXACT);
 }
 
 TEST(in_a_virtual_machine_ref_cycles_are_used) {
   PLAY_REF_CYCLES(2, 0.37);
   play_open_for(&play, 2);
-  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 1), 0.37, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_REF_CYCLES, 0.37, PLAY_EXACT);
 }
 
 /* In a virtual machine, MPERF may belong to the physical core, which does not
@@ -51,8 +48,7 @@ TEST(under_a_hypervisor_mperf_serves_if_it_is_named_and_proven) {
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play_seconds(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
-  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  assert_measured(&play, 0, SOURCE_MPERF, 0.5, PLAY_EXACT);
 }
 
 TEST(on_bare_metal_a_pending_or_unproven_counter_is_used) {
@@ -72,7 +68,7 @@ TEST(a_refuted_counter_is_never_used) {
   play_seconds(&play, 2000);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 0);
-  assert_int_equal(fake_journal_count(&play.journal, "mperf", "idle", NULL), 1);
+  assert_int_equal(play_said(&play, "mperf", "idle"), 1);
 }
 
 /* A host may run guests at any time, which a counter of the core can keep from
@@ -103,7 +99,7 @@ TEST(a_warning_names_a_configured_source_that_is_unavailable) {
   play.options.source = SOURCE_MPERF;
   play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(fake_journal_count(&play.journal, "mperf", "msr", NULL), 1);
+  assert_int_equal(play_said(&play, "mperf", "msr"), 1);
 }
 
 /* ---------------------------------------------------------------------------
@@ -126,8 +122,7 @@ TEST(a_configured_event_is_divided_by_its_base_frequency) {
   PLAY_WITH(start_event(&play, 24e6, 0.42));
   play.options.base_frequency_hz = 24e6;
   play_open_for(&play, 2);
-  assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
-  assert_near(play_load(&play, 1), 0.42, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_EVENT, 0.42, PLAY_EXACT);
 }
 
 TEST(an_event_of_another_rate_is_never_divided_by_the_tsc) {
@@ -144,15 +139,14 @@ TEST(the_frequency_of_an_event_is_not_guessed) {
   play.options.source = SOURCE_EVENT;
   play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(fake_journal_count(&play.journal, "BaseFrequency", NULL), 1);
+  assert_int_equal(play_said(&play, "BaseFrequency"), 1);
 }
 
 TEST(the_source_event_without_an_event_is_unavailable) {
   PLAY(2);
   play.options.source = SOURCE_EVENT;
   play_open(&play);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "no event is configured", NULL), 1);
+  assert_int_equal(play_said(&play, "no event is configured"), 1);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
 }
 
@@ -163,7 +157,7 @@ TEST(a_warning_names_an_event_that_cannot_be_parsed) {
   play.options.base_frequency_hz = 1e9;
   play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(fake_journal_count(&play.journal, "no_such_pmu", NULL), 1);
+  assert_int_equal(play_said(&play, "no_such_pmu"), 1);
 }
 
 /* ---------------------------------------------------------------------------
@@ -193,10 +187,8 @@ TEST(each_core_of_a_hybrid_is_read_through_its_own_pmu) {
   PLAY_WITH(start_hybrid(&play));
   fake_machine_load(play.fake, 0.61);
   play_open_for(&play, 2);
-  for (int core = 0; core < 4; core++) {
-    assert_int_equal(play_source(&play, core), SOURCE_REF_CYCLES);
-    assert_near(play_load(&play, core), 0.61, PLAY_EXACT);
-  }
+  for (int core = 0; core < 4; core++)
+    assert_measured(&play, core, SOURCE_REF_CYCLES, 0.61, PLAY_EXACT);
 }
 
 /* On a machine with cores of several kinds, an event of one kind can also be
@@ -266,8 +258,7 @@ TEST(isolated_cores_are_read_by_hardware_if_configured) {
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_HARDWARE;
   play_open_for(&play, 2);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.4, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_MPERF, 0.4, PLAY_EXACT);
   assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
 }
 
@@ -327,9 +318,7 @@ TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
   play_start(&play, 2);
   core_set_parse(&play.options.also_isolated, "1,64");
   play_open_for(&play, 3);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "not online: 64", "AlsoIsolated", NULL),
-      1);
+  assert_int_equal(play_said(&play, "not online: 64", "AlsoIsolated"), 1);
   play_end(&play);
 }
 
@@ -343,8 +332,7 @@ TEST(a_counter_for_isolated_cores_is_proposed_once_with_its_cost) {
     if (counter)
       play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
     play_seconds(&play, 200);
-    assert_int_equal(fake_journal_count(&play.journal, "IsolatedCores",
-                                        "hardware", "25 us", NULL),
+    assert_int_equal(play_said(&play, "IsolatedCores", "hardware", "25 us"),
                      counter);
   }
 }

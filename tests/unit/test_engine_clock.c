@@ -37,7 +37,7 @@ TEST(unhalted_time_is_wall_time_less_halted_time) {
   for (int core = 0; core < 4; core++)
     play.fake->cores[core].load = core / 3.0;
   play_open(&play);
-  assert_int_equal(fake_journal_count(&play.journal, "idle", NULL), 0);
+  assert_int_equal(play_said(&play, "idle"), 0);
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_BPF);
@@ -72,8 +72,7 @@ TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
   assert_true(play_bounds(&play, 0).high - play_bounds(&play, 0).low < 0.001);
   play.fake->clock.read_ns = 5 * FAKE_MS;
   play_seconds(&play, 100);
-  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  assert_near(play_load(&play, 0), 0.4, 0.01);
+  assert_measured(&play, 0, SOURCE_BPF, 0.4, 0.01);
   assert_near(play_bounds(&play, 0).high, 0.41, 0.001);
   assert_near(play_bounds(&play, 0).low, 0.39, 0.001);
   assert_int_equal(play_counts(&play)->errors, 0);
@@ -108,8 +107,7 @@ TEST(a_core_that_came_back_online_begins_a_new_window) {
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 1));
   play_seconds(&play, 1);
-  assert_int_equal(play_source(&play, 1), SOURCE_BPF);
-  assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_BPF, 0.2, PLAY_EXACT);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
 }
 
@@ -120,8 +118,7 @@ TEST(a_window_across_a_suspend_is_dropped) {
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 0));
   play_seconds(&play, 1);
-  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  assert_measured(&play, 0, SOURCE_BPF, 0.5, PLAY_EXACT);
 }
 
 /* ---------------------------------------------------------------------------
@@ -133,8 +130,7 @@ TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
   play.fake->clock.load_error = EPERM;
   play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  assert_int_equal(fake_journal_count(&play.journal, "bpf", "CAP_BPF", NULL),
-                   1);
+  assert_int_equal(play_said(&play, "bpf", "CAP_BPF"), 1);
   play.fake->clock.load_error = 0;
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 1), SOURCE_BPF);
@@ -143,8 +139,7 @@ TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
 TEST(auto_uses_a_pinned_clock_if_no_counter_can_be_used) {
   PLAY_WITH(start_pinned(&play, 2, 0.3));
   play_open_for(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
+  assert_measured(&play, 0, SOURCE_BPF, 0.3, PLAY_EXACT);
   assert_int_equal(play.fake->clock.loads, 0);
 }
 
@@ -210,8 +205,7 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
     play_seconds(&play, 20);
     assert_int_equal(play_source(&play, 0), SOURCE_BPF);
     assert_int_equal(play.fake->clock.loads, 1);
-    assert_int_equal(
-        fake_journal_count(&play.journal, "bpf", cases[i].said, NULL), 1);
+    assert_int_equal(play_said(&play, "bpf", cases[i].said), 1);
   }
 }
 
@@ -219,10 +213,8 @@ TEST(auto_loads_the_clock_where_idle_is_unavailable) {
   PLAY_WITH(start(&play, 2, 0.5));
   play.fake->lxcfs = true;
   play_open_for(&play, 20);
-  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "bpf", "idle is unavailable", NULL), 1);
+  assert_measured(&play, 0, SOURCE_BPF, 0.5, PLAY_EXACT);
+  assert_int_equal(play_said(&play, "bpf", "idle is unavailable"), 1);
 }
 
 TEST(a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed) {
@@ -237,8 +229,7 @@ TEST(a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed) {
   play_seconds(&play, 20);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_false(play.fake->clock.open);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "bpf", "no core needs it", NULL), 1);
+  assert_int_equal(play_said(&play, "bpf", "no core needs it"), 1);
   tick_sampled(&play);
   play_seconds(&play, 20);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
@@ -320,8 +311,7 @@ TEST(a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle) {
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   play.fake->cores[1].load = 0.9;
   play_seconds(&play, 70);
-  assert_int_equal(play_source(&play, 1), SOURCE_BPF);
-  assert_near(play_load(&play, 1), 0.9, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_BPF, 0.9, PLAY_EXACT);
 }
 
 TEST(a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned) {
@@ -330,13 +320,10 @@ TEST(a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned) {
   play.fake->clock.pinned = false;
   play.fake->clock.read_error = ENOLINK;
   play_seconds(&play, 30);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
+  assert_measured(&play, 0, SOURCE_IDLE, 0.5, PLAY_SECOND_ERROR);
   assert_false(play.fake->clock.open);
   assert_int_equal(play.fake->clock.loads, 0);
-  assert_int_equal(fake_journal_count(&play.journal, "cores 0-1", "bpf",
-                                      "no longer runs", NULL),
-                   1);
+  assert_int_equal(play_said(&play, "cores 0-1", "bpf", "no longer runs"), 1);
   play.fake->clock.read_error = 0;
   play.fake->clock.pinned = true;
   play_seconds(&play, 60);

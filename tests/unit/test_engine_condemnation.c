@@ -104,17 +104,14 @@ TEST(a_counter_that_misses_work_is_replaced_by_the_next_source) {
   play_seconds(&play, 13);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_seconds(&play, 10);
-  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
+  assert_measured(&play, 1, SOURCE_IDLE, 0.5, PLAY_SECOND_ERROR);
   assert_int_equal(play_counts(&play)->source_changes, 1);
 }
 
 TEST(one_line_names_both_sources_and_why) {
   PLAY_WITH(start(&play, 0.5, 0.4));
   play_seconds(&play, 60);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "core 1", "mperf", "idle", "%", NULL),
-      1);
+  assert_int_equal(play_said(&play, "core 1", "mperf", "idle", "%"), 1);
 }
 
 TEST(a_source_is_condemned_per_core) {
@@ -147,8 +144,7 @@ TEST(a_condemned_source_returns_only_through_a_proof) {
       PLAY_TSC_HZ;
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play_seconds(&play, 100);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_MPERF, 0.2, PLAY_EXACT);
   assert_false(engine_proof_due(play.engine));
 }
 
@@ -207,8 +203,7 @@ TEST(work_that_the_kernel_counts_as_idle_condemns_no_source) {
   play.fake->cores[1].idle = 0.7;
   play.fake->cores[1].seen = 0.3;
   play_open_for(&play, 100);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 1, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_MPERF, 1, PLAY_EXACT);
 }
 
 TEST(work_that_is_missed_under_steal_condemns_a_source) {
@@ -256,8 +251,7 @@ TEST(guests_that_halt_their_core_condemn_no_source) {
   play.fake->cores[1].seen = 1;
   play.fake->cores[1].guest = 0.98;
   play_open_for(&play, 100);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.03, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_MPERF, 0.03, PLAY_EXACT);
 }
 
 /* A counter that misses work of the host itself is condemned even if a guest
@@ -281,10 +275,8 @@ static void start_without_steal(struct play *play) {
 TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
   PLAY_WITH(start_without_steal(&play));
   play_seconds(&play, 600);
-  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 1), 0.6, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "ref-cycles", "60.0 %",
-                                      "90.0 %", "stolen", NULL),
+  assert_measured(&play, 1, SOURCE_REF_CYCLES, 0.6, PLAY_EXACT);
+  assert_int_equal(play_said(&play, "ref-cycles", "60.0 %", "90.0 %", "stolen"),
                    1);
   assert_non_null(strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES),
                          "no stolen time"));
@@ -328,7 +320,7 @@ TEST(windows_before_and_after_an_absence_are_not_consecutive) {
     play_seconds(&play, 1);
     fake_machine_online(play.fake, 1, true);
   }
-  assert_int_equal(fake_journal_count(&play.journal, "gives way", NULL), 0);
+  assert_int_equal(play_said(&play, "gives way"), 0);
 }
 
 TEST(a_core_that_was_offline_may_use_its_condemned_source_again) {

@@ -50,7 +50,7 @@ TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
 TEST(a_lack_of_descriptors_is_logged_once_with_its_remedy) {
   PLAY_WITH(start(&play, 1024));
   play_open_for(&play, 600);
-  assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
+  assert_int_equal(play_said(&play, "LimitNOFILE"), 1);
 }
 
 TEST(the_limit_is_raised_only_as_far_as_needed) {
@@ -58,7 +58,7 @@ TEST(the_limit_is_raised_only_as_far_as_needed) {
   play_open_for(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   assert_int_equal(play.fake->limit, 1024 + 2 * CORES + DESCRIPTORS_RESERVE);
-  assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 0);
+  assert_int_equal(play_said(&play, "LimitNOFILE"), 0);
 }
 
 TEST(the_limit_does_not_change_if_there_is_room) {
@@ -84,7 +84,7 @@ TEST(if_descriptors_are_short_loads_come_before_ipc) {
   assert_int_equal(cores_on(&play, SOURCE_MPERF),
                    (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
   assert_int_equal(fake_machine_descriptors(play.fake, 0), 2);
-  assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
+  assert_int_equal(play_said(&play, "LimitNOFILE"), 1);
   play.fake->limit = 4096;
   play_seconds(&play, 61);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 4 * CORES);

@@ -105,8 +105,7 @@ TEST(a_counter_is_divided_by_the_tsc_whatever_the_clocksource) {
       "/sys/devices/system/clocksource/clocksource0/current_clocksource",
       "hpet\n");
   play_open_for(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
-  assert_near(play_load(&play, 0), 0.37, PLAY_EXACT);
+  assert_measured(&play, 0, SOURCE_MPERF, 0.37, PLAY_EXACT);
 }
 
 TEST(a_load_a_little_over_1_is_rounding) {
@@ -158,8 +157,7 @@ TEST(a_proven_counter_with_impossible_loads_must_be_proven_again) {
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play_counts(&play)->errors, 3);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "mperf", "150.0 %", "again", NULL), 1);
+  assert_int_equal(play_said(&play, "mperf", "150.0 %", "again"), 1);
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1,
               PLAY_SECOND_ERROR);
 }
@@ -202,8 +200,7 @@ TEST(a_counter_does_not_count_stolen_time) {
   PLAY_REF_CYCLES(1, 0.3);
   play.fake->cores[0].steal = 0.6;
   play_open_for(&play, 30);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
+  assert_measured(&play, 0, SOURCE_REF_CYCLES, 0.3, PLAY_EXACT);
 }
 
 TEST(aperf_over_mperf_scales_the_base_frequency) {
@@ -262,8 +259,7 @@ TEST(a_core_that_cannot_be_read_does_not_affect_others) {
   assert_true(play_counts(&play)->errors > 0);
   play.fake->cores[2].read_error = 0;
   play_seconds(&play, 70);
-  assert_int_equal(play_source(&play, 2), SOURCE_MPERF);
-  assert_near(play_load(&play, 2), 0.4, PLAY_EXACT);
+  assert_measured(&play, 2, SOURCE_MPERF, 0.4, PLAY_EXACT);
 }
 
 TEST(a_core_that_fails_is_retried_at_growing_intervals) {
@@ -319,12 +315,11 @@ TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
   play_seconds(&play, 1);
   assert_near(play_load(&play, 1), 0.55, PLAY_SECOND_ERROR);
   play_seconds(&play, 1);
-  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 1), 0.55, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_REF_CYCLES, 0.55, PLAY_EXACT);
   assert_int_equal(play_counts(&play)->reopens, reopens + 1);
   play_seconds(&play, 10);
   assert_int_equal(play_counts(&play)->reopens, reopens + 1);
-  assert_int_equal(fake_journal_count(&play.journal, "shared", NULL), 1);
+  assert_int_equal(play_said(&play, "shared"), 1);
   assert_int_equal(play_core(&play, 0)->multiplexed, 1);
 }
 
@@ -355,7 +350,7 @@ TEST(loads_do_not_depend_on_the_group_for_instructions) {
   play_open_for(&play, 5);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
-  assert_true(fake_journal_count(&play.journal, "instructions", NULL) <= 2);
+  assert_true(play_said(&play, "instructions") <= 2);
 }
 
 /* Simulates a live migration to a host whose TSC has a different frequency. */
@@ -372,7 +367,7 @@ TEST(a_tsc_that_changes_its_rate_requires_a_new_proof) {
       ->hz = PLAY_TSC_HZ * 1.002;
   play_seconds(&play, 30);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
-  assert_int_equal(fake_journal_count(&play.journal, "TSC", "again", NULL), 1);
+  assert_int_equal(play_said(&play, "TSC", "again"), 1);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
 }
 
@@ -403,7 +398,7 @@ TEST(a_migration_under_kvm_clock_gives_no_wrong_load) {
       }
     }
     assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-    assert_int_equal(fake_journal_count(&play.journal, "TSC went", NULL), 1);
+    assert_int_equal(play_said(&play, "TSC went"), 1);
   }
 }
 
@@ -450,30 +445,13 @@ TEST(an_interrupted_sample_is_not_a_change_of_the_tsc) {
     play_seconds(&play, 1);
   }
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
-  assert_int_equal(fake_journal_count(&play.journal, "TSC", NULL), 0);
+  assert_int_equal(play_said(&play, "TSC"), 0);
 }
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* A quiet core runs for 0 to 0.4 % of each second. */
 TEST(on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart) {
   double widths[1000];
-  uint32_t random = 1;
   PLAY_MPERF(1, 0);
-  play_open_for(&play, 2);
-  for (int second = 0; second < 1000; second++) {
-    random = random * 1664525 + 1013904223;
-    play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
-    play_seconds(&play, 1);
-    struct bounds bounds = play_bounds(&play, 0);
-    assert_true(bounds.low <= play.fake->cores[0].load);
-    assert_true(bounds.high >= play.fake->cores[0].load);
-    widths[second] = bounds.high - bounds.low;
-  }
-  qsort(widths, 1000, sizeof widths[0], compare);
+  play_quiet_widths(&play, widths);
   assert_true(widths[500] <= 0.001);
 }
 

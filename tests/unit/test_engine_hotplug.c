@@ -42,8 +42,7 @@ TEST(a_core_that_comes_online_is_measured_from_its_second_sample_on) {
   play_seconds(&play, 1);
   assert_true(play_core(&play, 1)->online);
   play_seconds(&play, 1);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_MPERF, 0.5, PLAY_EXACT);
 }
 
 /* The core is online at both samples, so the list of online cores does not show
@@ -90,8 +89,7 @@ TEST(a_dissolved_group_reveals_that_a_core_was_away) {
   assert_nan(play_load(&play, 1));
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   play_seconds(&play, 1);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_MPERF, 0.5, PLAY_EXACT);
   assert_true(play_counts(&play)->reopens >= 1);
 }
 
@@ -124,8 +122,7 @@ TEST(a_frozen_single_event_is_reopened) {
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 1));
   play_seconds(&play, 1);
-  assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
-  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
+  assert_measured(&play, 1, SOURCE_EVENT, 0.5, PLAY_EXACT);
 }
 
 TEST(lost_messages_discard_one_window_of_every_core) {
@@ -218,7 +215,7 @@ TEST(a_core_that_goes_offline_during_a_sample_has_no_load) {
   play_seconds(&play, 1);
   assert_false(play_core(&play, 2)->online);
   assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
-  assert_int_equal(fake_journal_count(&play.journal, "withheld", NULL), 0);
+  assert_int_equal(play_said(&play, "withheld"), 0);
 }
 
 TEST(a_list_of_online_cores_that_vanishes_changes_nothing) {

@@ -12,10 +12,9 @@ TEST(load_is_wall_time_less_idle_time) {
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   static const double loads[] = {0, 0.1, 0.5, 1};
-  for (int core = 0; core < 4; core++) {
-    assert_int_equal(play_source(&play, core), SOURCE_IDLE);
-    assert_near(play_load(&play, core), loads[core], PLAY_SECOND_ERROR / 10);
-  }
+  for (int core = 0; core < 4; core++)
+    assert_measured(&play, core, SOURCE_IDLE, loads[core],
+                    PLAY_SECOND_ERROR / 10);
 }
 
 /* The work runs for most of each tick period, but always sleeps when the tick
@@ -94,22 +93,24 @@ TEST(two_samples_at_the_same_time_give_no_load) {
  * Wrong columns: the test supplies rows of /proc/stat, one second apart
  */
 
-static void give_rows(struct play *play, const char *rows) {
+static void open_with_rows(struct play *play, const char *rows) {
   fake_machine_file(play->fake, "/proc/stat", rows);
+  play_open(play);
+}
+
+static void sample_rows(struct play *play, const char *rows) {
+  fake_machine_file(play->fake, "/proc/stat", rows);
+  play_sample(play, FAKE_SECOND);
 }
 
 TEST(idle_time_that_steps_back_a_little_is_held) {
   PLAY(1);
-  give_rows(&play, "cpu0 100 0 0 1000 0 0 0 0\n");
-  play_open(&play);
-  give_rows(&play, "cpu0 130 0 0 1070 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  open_with_rows(&play, "cpu0 100 0 0 1000 0 0 0 0\n");
+  sample_rows(&play, "cpu0 130 0 0 1070 0 0 0 0\n");
   assert_near(play_load(&play, 0), 0.3, 1e-9);
-  give_rows(&play, "cpu0 230 0 0 1065 0 0 0 0\n"); /* 5 ticks less idle */
-  play_sample(&play, FAKE_SECOND);
+  sample_rows(&play, "cpu0 230 0 0 1065 0 0 0 0\n"); /* 5 ticks less idle */
   assert_near(play_load(&play, 0), 1, 1e-9);
-  give_rows(&play, "cpu0 230 0 0 1170 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  sample_rows(&play, "cpu0 230 0 0 1170 0 0 0 0\n");
   assert_near(play_load(&play, 0), 0, 1e-9); /* 1170 - 1070, not 1170 - 1065 */
   assert_int_equal(play_counts(&play)->errors, 0);
 }
@@ -118,20 +119,16 @@ TEST(idle_time_that_steps_back_a_little_is_held) {
  * idle increases. */
 TEST(time_that_moves_from_iowait_to_idle_is_not_load) {
   PLAY(1);
-  give_rows(&play, "cpu0 0 0 0 1000 500 0 0 0\n");
-  play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 1400 200 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  open_with_rows(&play, "cpu0 0 0 0 1000 500 0 0 0\n");
+  sample_rows(&play, "cpu0 0 0 0 1400 200 0 0 0\n");
   assert_near(play_load(&play, 0), 0, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 0);
 }
 
 TEST(rounding_is_clamped) {
   PLAY(2);
-  give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
-  play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 1102 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  open_with_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
+  sample_rows(&play, "cpu0 0 0 0 1102 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
   assert_near(play_load(&play, 0), 0, 0);
   assert_near(play_load(&play, 1), 1, 0);
   assert_int_equal(play_counts(&play)->errors, 0);
@@ -139,17 +136,14 @@ TEST(rounding_is_clamped) {
 
 TEST(a_load_far_outside_0_to_1_is_counted_as_an_error) {
   PLAY(2);
-  give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
-  play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 1104 0 0 0 0\ncpu1 0 0 0 1050 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  open_with_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
+  sample_rows(&play, "cpu0 0 0 0 1104 0 0 0 0\ncpu1 0 0 0 1050 0 0 0 0\n");
   assert_nan(play_load(&play, 0));
   assert_near(play_load(&play, 1), 0.5, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 1);
   /* The window begins before the refused sample, so it covers two seconds, with
    * 184 idle ticks. */
-  give_rows(&play, "cpu0 0 0 0 1184 0 0 0 0\ncpu1 0 0 0 1100 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  sample_rows(&play, "cpu0 0 0 0 1184 0 0 0 0\ncpu1 0 0 0 1100 0 0 0 0\n");
   assert_near(play_load(&play, 0), 0.08, 1e-9);
   assert_near(play_load(&play, 1), 0.5, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 1);
@@ -160,12 +154,10 @@ TEST(a_load_far_outside_0_to_1_is_counted_as_an_error) {
 static void assert_windows(const int *idle, const double *loads, int len) {
   char row[64];
   PLAY(1);
-  give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\n");
-  play_open(&play);
+  open_with_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\n");
   for (int i = 0; i < len; i++) {
     snprintf(row, sizeof row, "cpu0 0 0 0 %d 0 0 0 0\n", idle[i]);
-    give_rows(&play, row);
-    play_sample(&play, FAKE_SECOND);
+    sample_rows(&play, row);
     if (loads[i] < 0)
       assert_nan(play_load(&play, 0));
     else
@@ -252,8 +244,7 @@ TEST(renumbered_rows_withhold_the_source_and_are_reported_once) {
     assert_int_equal(play_source(&play, core), SOURCE_NONE);
   }
   assert_false(play.engine->stat_valid);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "0-1", "0-3", "withheld", NULL), 1);
+  assert_int_equal(play_said(&play, "0-1", "0-3", "withheld"), 1);
 
   core_set_clear(&play.fake->stat_hidden);
   play_seconds(&play, 2);
@@ -263,17 +254,15 @@ TEST(renumbered_rows_withhold_the_source_and_are_reported_once) {
 
 TEST(a_malformed_row_affects_only_its_core) {
   PLAY(3);
-  give_rows(&play, "cpu0 0 0 0 10 0 0 0 0\ncpu1 0 0 0 10 0 0 0 0\n"
-                   "cpu2 0 0 0 10 0 0 0 0\n");
-  play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 60 0 0 0 0\ncpu1 0 0 0 x 0 0 0 0\n"
-                   "cpu2 0 0 0 80 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  open_with_rows(&play, "cpu0 0 0 0 10 0 0 0 0\ncpu1 0 0 0 10 0 0 0 0\n"
+                        "cpu2 0 0 0 10 0 0 0 0\n");
+  sample_rows(&play, "cpu0 0 0 0 60 0 0 0 0\ncpu1 0 0 0 x 0 0 0 0\n"
+                     "cpu2 0 0 0 80 0 0 0 0\n");
   assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   assert_nan(play_load(&play, 1));
   assert_near(play_load(&play, 2), 0.3, PLAY_SECOND_ERROR);
   play_sample(&play, FAKE_SECOND);
-  assert_int_equal(fake_journal_count(&play.journal, "core 1", NULL), 1);
+  assert_int_equal(play_said(&play, "core 1"), 1);
 }
 
 /* If LXCFS provides both /proc/stat and the list of online cores, the two
@@ -284,8 +273,7 @@ TEST(lxcfs_under_both_files_withholds_the_source_and_is_reported_once) {
   play_open_for(&play, 10);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
   assert_false(play.engine->stat_valid);
-  assert_int_equal(fake_journal_count(&play.journal, "LXCFS", "withheld", NULL),
-                   1);
+  assert_int_equal(play_said(&play, "LXCFS", "withheld"), 1);
   assert_non_null(
       strstr(engine_source_reason(play.engine, SOURCE_IDLE), "LXCFS"));
 }
@@ -306,8 +294,7 @@ TEST(time_in_which_the_idle_loop_polls_is_load) {
     play_seconds(&play, 1);
     assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   }
-  assert_int_equal(fake_journal_count(&play.journal, "core 0", "polls", NULL),
-                   1);
+  assert_int_equal(play_said(&play, "core 0", "polls"), 1);
   core->load = 0.3;
   core->polled = 0;
   play_seconds(&play, 60);
@@ -348,32 +335,14 @@ TEST(with_idle_poll_a_core_is_never_idle) {
       play_seconds(&play, 1);
       assert_near(play_load(&play, 0), polls ? 1 : 0.3, PLAY_SECOND_ERROR);
     }
-    assert_int_equal(fake_journal_count(&play.journal, "polls", "70 %", NULL),
-                     polls);
+    assert_int_equal(play_said(&play, "polls", "70 %"), polls);
   }
 }
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* A quiet core runs for 0 to 0.4 % of each second. */
 TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   double widths[1000];
-  uint32_t random = 1;
   PLAY(1);
-  play_open_for(&play, 2);
-  for (int second = 0; second < 1000; second++) {
-    random = random * 1664525 + 1013904223;
-    play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
-    play_seconds(&play, 1);
-    struct bounds bounds = play_bounds(&play, 0);
-    assert_true(bounds.low <= play.fake->cores[0].load);
-    assert_true(bounds.high >= play.fake->cores[0].load);
-    widths[second] = bounds.high - bounds.low;
-  }
-  qsort(widths, 1000, sizeof widths[0], compare);
+  play_quiet_widths(&play, widths);
   assert_true(widths[500] <= 0.01 + PLAY_EXACT);
   assert_true(widths[999] <= 0.02 + PLAY_EXACT);
 }
@@ -442,15 +411,11 @@ TEST(renumbered_rows_do_not_affect_hardware_sources) {
 
 TEST(a_file_that_is_cut_off_gives_no_load_until_it_is_whole) {
   PLAY(2);
-  give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
-  play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 1100 0 0 0 0\ncpu1 0 0 0 10");
-  play_sample(&play, FAKE_SECOND);
+  open_with_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
+  sample_rows(&play, "cpu0 0 0 0 1100 0 0 0 0\ncpu1 0 0 0 10");
   assert_nan(play_load(&play, 1));
-  give_rows(&play, "cpu0 0 0 0 1200 0 0 0 0\ncpu1 0 0 0 1200 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
-  give_rows(&play, "cpu0 0 0 0 1250 0 0 0 0\ncpu1 0 0 0 1225 0 0 0 0\n");
-  play_sample(&play, FAKE_SECOND);
+  sample_rows(&play, "cpu0 0 0 0 1200 0 0 0 0\ncpu1 0 0 0 1200 0 0 0 0\n");
+  sample_rows(&play, "cpu0 0 0 0 1250 0 0 0 0\ncpu1 0 0 0 1225 0 0 0 0\n");
   assert_near(play_load(&play, 0), 0.5, 1e-9);
   assert_near(play_load(&play, 1), 0.75, 1e-9);
 }
@@ -463,12 +428,9 @@ TEST(a_missing_file_is_reported_once_and_waited_for) {
     assert_int_equal(play_sample(&play, FAKE_SECOND), -EACCES);
   assert_nan(play_load(&play, 0));
   assert_false(engine_has_source(play.engine));
-  assert_int_equal(fake_journal_count(&play.journal,
-                                      "/proc/stat cannot be used", "withheld",
-                                      NULL),
+  assert_int_equal(play_said(&play, "/proc/stat cannot be used", "withheld"),
                    1);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "no source of loads: idle:", NULL), 1);
+  assert_int_equal(play_said(&play, "no source of loads: idle:"), 1);
   fake_machine_remove(play.fake, "/proc/stat");
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
@@ -552,11 +514,11 @@ TEST(selected_cores_that_are_absent_are_waited_for_with_one_warning) {
   play_open(&play);
   assert_true(engine_has_source(play.engine));
   play_seconds(&play, 3);
-  assert_int_equal(fake_journal_count(&play.journal, "6,100", NULL), 1);
+  assert_int_equal(play_said(&play, "6,100"), 1);
   fake_machine_online(play.fake, 6, true);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 6), 0, PLAY_SECOND_ERROR);
-  assert_int_equal(fake_journal_count(&play.journal, "not online", NULL), 1);
+  assert_int_equal(play_said(&play, "not online"), 1);
 }
 
 TEST(a_source_of_another_sysroot_opens_no_counter) {

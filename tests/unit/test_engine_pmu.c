@@ -36,10 +36,8 @@ TEST(a_failed_open_during_a_proof_is_retried) {
     assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
     fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 0);
     play_seconds(&play, 70);
-    for (int core = 0; core < 2; core++) {
-      assert_int_equal(play_source(&play, core), SOURCE_MPERF);
-      assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
-    }
+    for (int core = 0; core < 2; core++)
+      assert_measured(&play, core, SOURCE_MPERF, 0.5, PLAY_EXACT);
   }
 }
 
@@ -65,7 +63,7 @@ TEST(instructions_that_cannot_be_opened_are_tried_again) {
   play_add_ipc(&play);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
   play_open_for(&play, 300);
-  assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL), 1);
+  assert_int_equal(play_said(&play, "instructions"), 1);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
   play_seconds(&play, 70);
   for (int core = 0; core < 4; core++)
@@ -214,8 +212,7 @@ TEST(a_core_that_comes_online_uses_its_current_pmu) {
   fake_machine_file(play.fake, DEVICES "cpu_atom/cpus", "2-3\n");
   fake_machine_online(play.fake, 3, true);
   play_seconds(&play, 2);
-  assert_int_equal(play_source(&play, 3), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
+  assert_measured(&play, 3, SOURCE_REF_CYCLES, 0.5, PLAY_EXACT);
 }
 
 TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
@@ -230,8 +227,7 @@ TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
       const struct core_totals *total = &play_core(&play, core)->total;
       assert_near(total->instructions / total->cycles, 2, PLAY_EXACT);
     }
-    assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL),
-                     0);
+    assert_int_equal(play_said(&play, "instructions"), 0);
   }
 }
 

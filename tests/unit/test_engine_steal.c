@@ -189,8 +189,7 @@ static double hidden(double steal, double woken, double seen) {
   it.play.fake->cores[1].woken = woken;
   it.play.fake->cores[1].seen = seen;
   figures_play_start(&it);
-  figures_play_sample(&it, 10 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 10);
   double value = snapshot->cores[1].hidden;
   figures_play_end(&it);
   return value;
@@ -259,8 +258,7 @@ TEST(a_kernel_that_counts_softirq_as_idle_is_reported_once) {
     play.fake->cores[1].load = kernels[i].irq;
     play_open_for(&play, 30);
     assert_int_equal(engine_softirq_is_idle(play.engine), kernels[i].flagged);
-    assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL),
-                     kernels[i].flagged);
+    assert_int_equal(play_said(&play, "softirq"), kernels[i].flagged);
   }
 }
 
@@ -268,5 +266,5 @@ TEST(softirqs_are_not_reported_if_counters_are_used) {
   PLAY_MPERF(2, 0.5);
   fake_machine_btf(play.fake, "idle_dyntick");
   play_open_for(&play, 30);
-  assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL), 0);
+  assert_int_equal(play_said(&play, "softirq"), 0);
 }

@@ -57,7 +57,7 @@ TEST(each_suspend_is_noticed_once) {
     play_seconds(&play, 3);
     assert_loads(&play, 0.5, PLAY_EXACT);
   }
-  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 5);
+  assert_int_equal(play_said(&play, "suspended"), 5);
 }
 
 /* The clocks cannot all be read at the same time, so the measured difference
@@ -72,7 +72,7 @@ TEST(the_scatter_of_the_clocks_is_not_a_suspend) {
     assert_int_equal(play_sample(&play, 100 * FAKE_MS), 0);
     assert_loads(&play, 0.5, 0.05);
   }
-  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
+  assert_int_equal(play_said(&play, "suspended"), 0);
 }
 
 /* The sampling thread loses its core for these times right before and right
@@ -101,7 +101,7 @@ TEST(a_slow_read_of_the_clocks_is_not_a_suspend) {
     play_seconds(&play, 1);
     assert_loads(&play, 0.5, PLAY_EXACT);
   }
-  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
+  assert_int_equal(play_said(&play, "suspended"), 0);
 }
 
 TEST(a_suspend_before_the_start_does_not_matter) {
@@ -109,7 +109,7 @@ TEST(a_suspend_before_the_start_does_not_matter) {
   play.fake->boottime_offset_ns = 3600 * (int64_t)FAKE_SECOND;
   play_open_for(&play, 2);
   assert_loads(&play, 0.5, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
+  assert_int_equal(play_said(&play, "suspended"), 0);
   assert_int_equal(play_counts(&play)->windows_discarded, 0);
 }
 
@@ -134,7 +134,7 @@ TEST(a_window_in_which_the_vm_was_paused_is_discarded) {
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
-  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
+  assert_int_equal(play_said(&play, "was paused"), 1);
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
 }
@@ -160,7 +160,7 @@ TEST(a_pause_is_noticed_although_idle_and_steal_overlap) {
   fake_machine_pause(play.fake, FAKE_SECOND * 13 / 10);
   play_sample_late(&play, FAKE_SECOND);
   assert_nan(play_load(&play, 0));
-  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
+  assert_int_equal(play_said(&play, "was paused"), 1);
 }
 
 /* Softirqs take nearly all of both cores, and the columns miss them. */
@@ -172,7 +172,7 @@ TEST(a_late_sample_with_hidden_work_is_not_a_pause) {
   play_open_for(&play, 3);
   assert_int_equal(play_sample_late(&play, 5 * FAKE_SECOND), 0);
   assert_near(play_load(&play, 1), 0.95, PLAY_SECOND_ERROR);
-  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
+  assert_int_equal(play_said(&play, "was paused"), 0);
 }
 
 TEST(a_late_sample_with_steal_is_not_a_pause) {
@@ -192,7 +192,7 @@ TEST(a_late_sample_integrates_what_the_cores_did) {
   play_open_for(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_loads(&play, 0.9, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
+  assert_int_equal(play_said(&play, "was paused"), 0);
 }
 
 /* The group of one core did not count, but the other groups did. */
@@ -204,7 +204,7 @@ TEST(one_core_that_stood_still_is_not_a_pause_of_the_machine) {
   play.fake->cores[3].frozen = false;
   play_sample_late(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
+  assert_int_equal(play_said(&play, "was paused"), 0);
 }
 
 TEST(a_pause_does_not_enter_the_totals) {

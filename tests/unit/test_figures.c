@@ -25,7 +25,7 @@ TEST(an_interval_has_a_mean_and_the_extremes_of_its_windows) {
   assert_near(core->busy_max, 0.9, PLAY_EXACT);
 
   it.play.fake->cores[1].load = 0.5;
-  snapshot = figures_play_second(&it); /* earlier loads have no effect */
+  snapshot = figures_play_seconds(&it, 1); /* earlier loads have no effect */
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
@@ -53,13 +53,13 @@ TEST(an_interval_with_a_discarded_window_has_no_load) {
   fake_machine_online(it.play.fake, 1, false);
   fake_machine_online(it.play.fake, 1, true);
   figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].busy, 0.5, PLAY_EXACT);
   assert_nan(snapshot->cores[1].busy);
   assert_nan(snapshot->cores[1].busy_min);
   assert_nan(snapshot->cores[1].busy_max);
   assert_nan(snapshot->cores[1].hidden);
-  snapshot = figures_play_second(&it);
+  snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
 }
 
@@ -313,7 +313,7 @@ TEST(each_core_has_the_load_of_its_busiest_sibling) {
         "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", core);
   }
   figures_play_start(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].sibling_busy, 0.3, PLAY_EXACT);
   assert_near(snapshot->cores[1].sibling_busy, 0.3, PLAY_EXACT);
   assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);

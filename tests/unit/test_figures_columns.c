@@ -15,8 +15,7 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   it.play.fake->cores[2].load = 0.0665; /* the work runs at the ticks */
   it.play.fake->cores[2].seen = 0.999;
   figures_play_start(&it);
-  figures_play_sample(&it, 100 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_near(snapshot->cores[0].hidden, 0, 1e-3);
   assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
   assert_near(snapshot->cores[2].hidden, -0.9325, 1e-3);
@@ -32,8 +31,7 @@ TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
   FIGURES_PLAY(2, 0.5);
   it.play.fake->cores[1].seen = 1000;
   figures_play_start(&it);
-  figures_play_sample(&it, 100 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_near(snapshot->cores[0].hidden, 0, 1e-3);
   assert_nan(snapshot->cores[1].hidden);
   assert_nan(snapshot->cores[1].unaccounted);
@@ -46,8 +44,7 @@ TEST(steal_is_a_share_of_wall_time) {
   it.play.fake->steal_apart = true;
   fake_machine_btf(it.play.fake, "idle_stealtime");
   figures_play_start(&it);
-  figures_play_sample(&it, 100 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_true(snapshot->hypervisor);
   assert_near(snapshot->cores[0].steal, 0, 1e-3);
   assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
@@ -62,9 +59,8 @@ TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
   it.play.options.source = SOURCE_IDLE;
   figures_play_start(&it);
   play_proof(&it.play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
-  figures_play_sample(&it, FAKE_SECOND);
-  figures_play_interval(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  figures_play_seconds(&it, 1);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].hidden);
   assert_nan(snapshot->host.hidden);
   assert_false(isnan(snapshot->cores[0].busy));
@@ -97,7 +93,7 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
 TEST(the_busy_frequency_is_base_times_boost) {
   FIGURES_PLAY(1, 0.1);
   figures_play_start(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
   assert_near(snapshot->cores[0].counter_running, 1, PLAY_EXACT);
   assert_nan(snapshot->cores[0].ipc);
@@ -107,7 +103,7 @@ TEST(the_source_idle_has_no_frequency) {
   FIGURES_PLAY(1, 0.1);
   it.play.options.source = SOURCE_IDLE;
   figures_play_start(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].frequency_hz);
   assert_nan(snapshot->cores[0].counter_running);
 }
@@ -121,7 +117,7 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
   it.play.options.ipc = true;
   it.play.fake->cores[1].running = 0.25;
   figures_play_start(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
   assert_near(snapshot->cores[0].ipc_running, 1, PLAY_EXACT);
   assert_near(snapshot->cores[1].ipc, 1.5, PLAY_EXACT);
@@ -130,7 +126,7 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
   fake_machine_online(it.play.fake, 1, false);
   fake_machine_online(it.play.fake, 1, true);
   figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_second(&it);
+  snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
   assert_nan(
       snapshot->cores[1].ipc); /* the core was offline in this interval */
@@ -147,7 +143,7 @@ TEST(without_cycles_instructions_per_cycle_are_unknown) {
                        PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
   it.play.options.ipc = true;
   figures_play_start(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].ipc);
   assert_nan(snapshot->cores[0].frequency_hz);
 }
@@ -157,8 +153,7 @@ TEST(residency_is_a_share_of_the_interval) {
   it.options.cstates = true;
   it.play.fake->cpuidle_states = 3;
   figures_play_start(&it);
-  figures_play_sample(&it, 10 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 10);
   const struct core_figures *core = &snapshot->cores[1];
   assert_int_equal(core->cstates.states_len, 3);
   assert_string_equal(core->cstates.state[0].name, "POLL");
@@ -173,7 +168,7 @@ TEST(c_states_are_not_read_unless_wanted) {
   FIGURES_PLAY(1, 0.3);
   it.play.fake->cpuidle_states = 3;
   figures_play_start(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_int_equal(snapshot->cores[0].cstates.states_len, 0);
 }
 
@@ -191,7 +186,7 @@ TEST(a_snapshot_counts_the_cores_of_each_source) {
   fake_machine_online(it.play.fake, 7, false);
   figures_play_start(&it);
   play_proof(&it.play, SOURCE_MPERF, PROOF_PROVEN);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   const struct self_figures *self = &snapshot->self;
   assert_int_equal(self->cores_online, 7);
   assert_int_equal(self->cores_by_source[SOURCE_MPERF], 4);
@@ -211,7 +206,7 @@ TEST(an_isolated_core_counts_even_if_it_is_not_selected) {
   core_set_add(&it.play.options.also_isolated, 3);
   figures_play_start(&it);
   for (int i = 0; i < 2; i++) {
-    struct snapshot *snapshot = figures_play_second(&it);
+    struct snapshot *snapshot = figures_play_seconds(&it, 1);
     assert_int_equal(snapshot->cores_len, 1);
     assert_int_equal(snapshot->isolates, i == 0);
     fake_machine_online(it.play.fake, 3, false);
@@ -223,7 +218,7 @@ TEST(cores_without_value_are_counted) {
   fake_machine_file(it.play.fake, CPU "/isolated", "2-3\n");
   it.play.options.isolated_cores = ISOLATED_CORES_SKIP;
   figures_play_start(&it);
-  struct snapshot *snapshot = figures_play_second(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_int_equal(snapshot->self.cores_without_value, 2);
   assert_int_equal(snapshot->self.cores_online, 4);
 }
@@ -260,8 +255,7 @@ TEST(times_seen_by_the_tick_are_shares_without_overlap) {
   fake_machine_file(it.play.fake, "/proc/stat",
                     "cpu0 3000 1000 1500 3200 600 100 400 200 2000 500\n"
                     "cpu1 0 0 0 6000 0 0 4000 0 0 0\n");
-  figures_play_sample(&it, 100 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 100);
   for (int core = 0; core < 2; core++)
     for (int i = 0; i < TIMES; i++)
       assert_near(snapshot->cores[core].time[i], shares[core][i], 1e-6);
@@ -304,15 +298,14 @@ TEST(what_the_scheduler_counts_comes_from_schedstat) {
   figures_play_start(&it);
   fake_machine_file(it.play.fake, "/proc/schedstat",
                     "version 17\ncpu0 0 0 0 0 0 0 2500000009 16000000000 70\n");
-  figures_play_sample(&it, 10 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 10);
   assert_near(snapshot->cores[0].running, 0.25, 1e-9);
   assert_near(snapshot->cores[0].waiting, 1.5, 1e-9);
   assert_near(snapshot->cores[0].switches, 70, 0);
   assert_nan(snapshot->cores[1].waiting);
   assert_nan(snapshot->cores[1].switches);
   fake_machine_remove(it.play.fake, "/proc/schedstat");
-  snapshot = figures_play_second(&it);
+  snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].running);
   assert_nan(snapshot->cores[0].waiting);
   assert_nan(snapshot->cores[0].switches);
@@ -325,7 +318,7 @@ TEST(stolen_time_reveals_a_hypervisor) {
   figures_play_start(&it);
   for (int stolen = 0; stolen < 3; stolen++) {
     it.play.fake->cores[1].steal = stolen == 1 ? 0.2 : 0;
-    struct snapshot *snapshot = figures_play_second(&it);
+    struct snapshot *snapshot = figures_play_seconds(&it, 1);
     assert_int_equal(snapshot->hypervisor, stolen > 0);
   }
 }

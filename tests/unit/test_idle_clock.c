@@ -108,10 +108,10 @@ static int open_clock(struct play *play, bool may_load) {
 }
 
 /* Reads all cores. Stores the reading of one core and returns its status. */
-struct reading {
+static struct reading {
   int64_t time_ns, bracket_ns;
   uint64_t halted_ns;
-};
+} reading;
 
 static int clock_core(struct play *play, int core, struct reading *reading) {
   reading->time_ns = play->clock->kernel.time_ns;
@@ -126,7 +126,6 @@ static int read_core(struct play *play, int core, struct reading *reading) {
 }
 
 TEST(a_core_that_is_awake_has_been_halted_for_its_word) {
-  struct reading reading;
   open_clock(play, true);
   play->words[1] = 7 * SECOND;
   assert_int_equal(read_core(play, 1, &reading), 0);
@@ -135,7 +134,6 @@ TEST(a_core_that_is_awake_has_been_halted_for_its_word) {
 }
 
 TEST(a_halt_under_way_counts_to_the_end_of_the_read) {
-  struct reading reading;
   open_clock(play, true);
   play->words[2] = 7 * SECOND - 990 * SECOND; /* halted since 990 s */
   assert_int_equal(read_core(play, 2, &reading), 0);
@@ -158,7 +156,6 @@ TEST(halted_time_never_steps_back) {
 }
 
 TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew) {
-  struct reading reading;
   open_clock(play, true);
   play->words[0] = 50 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
@@ -169,7 +166,6 @@ TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew) {
 }
 
 TEST(words_that_no_clock_can_hold_are_no_value) {
-  struct reading reading;
   const int64_t words[] = {INT64_MAX, INT64_MIN + 1, 1001 * SECOND,
                            -1001 * SECOND};
   open_clock(play, true);
@@ -180,7 +176,6 @@ TEST(words_that_no_clock_can_hold_are_no_value) {
 }
 
 TEST(a_read_that_took_too_long_is_repeated) {
-  struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 3000000;
@@ -191,7 +186,6 @@ TEST(a_read_that_took_too_long_is_repeated) {
 }
 
 TEST(a_read_over_1_ms_has_its_length_as_bracket) {
-  struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 3000000;
@@ -206,7 +200,6 @@ TEST(a_read_over_1_ms_has_its_length_as_bracket) {
 }
 
 TEST(reads_that_all_take_too_long_give_no_value) {
-  struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 101000000;
@@ -217,7 +210,6 @@ TEST(reads_that_all_take_too_long_give_no_value) {
 }
 
 TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value) {
-  struct reading reading;
   open_clock(play, true);
   assert_int_equal(read_core(play, 3, &reading), -ENODATA);
   assert_int_equal(play->started, 3);
@@ -229,14 +221,12 @@ TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value) {
 }
 
 TEST(a_core_that_is_not_possible_has_no_value) {
-  struct reading reading;
   open_clock(play, true);
   assert_int_equal(read_core(play, 4, &reading), -ENODATA);
   assert_int_equal(play->started, -1);
 }
 
 TEST(words_are_those_of_possible_cores_only) {
-  struct reading reading;
   fake_machine_file(play->fake, "/sys/devices/system/cpu/possible", "0,2,9\n");
   open_clock(play, true);
   play->words_len = 3;

@@ -5,68 +5,62 @@
 #include "board/load.h"
 #include "play.h"
 
+static struct play play;
+static struct percore_load *load;
+
 /* Opens a load on two cores. Core 1 is isolated, so its source is "idle",
  * whatever the source of core 0 is. */
-static struct percore_load *start(struct play *play, bool mperf,
-                                  uint64_t shortest_ns) {
-  struct percore_load *load = NULL;
+static void start(bool mperf, uint64_t shortest_ns) {
   if (mperf)
-    play_start_mperf(play, 2, 0.02);
+    play_start_mperf(&play, 2, 0.02);
   else
-    play_start(play, 2);
-  fake_machine_load(play->fake, 0.02);
-  fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", "1\n");
+    play_start(&play, 2);
+  fake_machine_load(play.fake, 0.02);
+  fake_machine_file(play.fake, "/sys/devices/system/cpu/isolated", "1\n");
   struct percore_load_options options = {
       .board = "never", .shortest_window = (double)shortest_ns / 1e9};
-  assert_int_equal(load_open(&load, &play->fake->machine, &options), 0);
-  return load;
+  assert_int_equal(load_open(&load, &play.fake->machine, &options), 0);
 }
 
-static void end(struct play *play, struct percore_load *load) {
+static void end(void) {
   percore_load_close(load);
-  play_end(play);
+  play_end(&play);
 }
 
-static void update_after(struct play *play, struct percore_load *load,
-                         uint64_t ns) {
-  fake_machine_run(play->fake, ns);
+static void update_after(uint64_t ns) {
+  fake_machine_run(play.fake, ns);
   assert_int_equal(percore_load_update(load), 0);
 }
 
 TEST(a_call_right_after_another_does_not_change_the_loads) {
-  struct play play;
-  struct percore_load *load = start(&play, false, 0);
-  update_after(&play, load, FAKE_SECOND);
+  start(false, 0);
+  update_after(FAKE_SECOND);
   double before = percore_load_get(load, 0);
   assert_near(before, 0.02, PLAY_SECOND_ERROR);
   for (int i = 0; i < 100; i++) {
-    update_after(&play, load, 5000);
+    update_after(5000);
     assert_near(percore_load_get(load, 0), before, 0);
     assert_near(percore_load_get_window(load, 0, NULL), 1, 1e-9);
   }
-  end(&play, load);
 }
 
 /* Two schedulers share one handle, and each of them updates it every 200 ms. */
 TEST(two_callers_never_shorten_each_others_windows) {
-  struct play play;
-  struct percore_load *load = start(&play, false, 0);
-  update_after(&play, load, 200 * FAKE_MS);
+  start(false, 0);
+  update_after(200 * FAKE_MS);
   for (int i = 0; i < 200; i++) {
-    update_after(&play, load, i % 2 == 0 ? 100000 : 199900000);
+    update_after(i % 2 == 0 ? 100000 : 199900000);
     assert_near(percore_load_get(load, 0), 0.02, 0.101);
     assert_true(percore_load_get_window(load, 0, NULL) >= 0.1999);
   }
-  end(&play, load);
 }
 
 TEST(windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle) {
-  struct play play;
-  struct percore_load *load = start(&play, true, 0);
+  start(true, 0);
   int windows[2] = {0};
   for (int i = 0; i < 1000; i++) {
     double age;
-    update_after(&play, load, FAKE_MS);
+    update_after(FAKE_MS);
     for (int core = 0; core < 2; core++) {
       double length = percore_load_get_window(load, core, &age);
       if (length < 0 || age > 0)
@@ -79,54 +73,46 @@ TEST(windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle) {
   assert_string_equal(percore_load_source(load, 1), "idle");
   assert_int_equal(windows[0], 100);
   assert_int_equal(windows[1], 5);
-  end(&play, load);
 }
 
 TEST(a_handle_may_have_another_shortest_window) {
-  struct play play;
-  struct percore_load *load = start(&play, true, 500 * FAKE_MS);
+  start(true, 500 * FAKE_MS);
   for (int i = 0; i < 499; i++)
-    update_after(&play, load, FAKE_MS);
+    update_after(FAKE_MS);
   assert_near(percore_load_get(load, 0), -1, 0);
-  update_after(&play, load, FAKE_MS);
+  update_after(FAKE_MS);
   for (int core = 0; core < 2; core++)
     assert_near(percore_load_get_window(load, core, NULL), 0.5, 1e-9);
-  end(&play, load);
 }
 
 TEST(a_call_that_is_too_early_reads_nothing) {
-  struct play play;
-  struct percore_load *load = start(&play, false, 0);
+  start(false, 0);
   int reads = play.fake->stat_reads;
   for (int i = 0; i < 199; i++)
-    update_after(&play, load, FAKE_MS);
+    update_after(FAKE_MS);
   assert_int_equal(play.fake->stat_reads, reads);
-  update_after(&play, load, FAKE_MS);
+  update_after(FAKE_MS);
   assert_int_equal(play.fake->stat_reads, reads + 1);
-  end(&play, load);
 }
 
 TEST(a_window_has_an_age) {
-  struct play play;
-  struct percore_load *load = start(&play, true, 0);
+  start(true, 0);
   double age = -1;
   assert_near(percore_load_get_window(load, 0, &age), -1, 0);
-  update_after(&play, load, 3 * FAKE_SECOND);
+  update_after(3 * FAKE_SECOND);
   fake_machine_run(play.fake, 700 * FAKE_MS);
   assert_near(percore_load_get_window(load, 0, &age), 3, 1e-9);
   assert_near(age, 0.7, 1e-9);
   assert_near(percore_load_get_window(load, 2, &age), -1, 0);
   assert_near(percore_load_get_window(load, -1, &age), -1, 0);
-  end(&play, load);
 }
 
 TEST(the_truth_is_between_the_bounds) {
-  struct play play;
-  struct percore_load *load = start(&play, true, 0);
+  start(true, 0);
   assert_near(percore_load_get_low(load, 0), -1, 0);
   fake_machine_load(play.fake, 0.5);
   play.fake->cores[0].steal = play.fake->cores[1].steal = 0.2;
-  update_after(&play, load, 10 * FAKE_SECOND);
+  update_after(10 * FAKE_SECOND);
   assert_near(percore_load_get(load, 0), 0.5,
               PLAY_EXACT); /* measured by mperf */
   assert_near(percore_load_get_low(load, 0), 0.5 / 1.02, PLAY_EXACT * 10);
@@ -136,20 +122,19 @@ TEST(the_truth_is_between_the_bounds) {
   assert_near(percore_load_get_high(load, 1), 0.702, PLAY_SECOND_ERROR / 10);
   assert_near(percore_load_get_low(load, 2), -1, 0);
   assert_near(percore_load_get_high(load, 2), -1, 0);
-  end(&play, load);
 }
 
 TEST(a_core_that_goes_offline_loses_its_load_at_the_next_update) {
-  struct play play;
-  struct percore_load *load = start(&play, true, 0);
-  update_after(&play, load, FAKE_SECOND);
+  start(true, 0);
+  update_after(FAKE_SECOND);
   fake_machine_online(play.fake, 0, false);
-  update_after(&play, load, 10 * FAKE_MS + 1);
+  update_after(10 * FAKE_MS + 1);
   assert_near(percore_load_get(load, 0), -1, 0);
   assert_near(percore_load_get_low(load, 0), -1, 0);
   fake_machine_online(play.fake, 0, true);
-  update_after(&play, load, FAKE_SECOND);
-  update_after(&play, load, FAKE_SECOND);
+  update_after(FAKE_SECOND);
+  update_after(FAKE_SECOND);
   assert_near(percore_load_get(load, 0), 0.02, PLAY_EXACT);
-  end(&play, load);
 }
+
+const struct unit_fixtures unit_fixtures = {.after_each = end};

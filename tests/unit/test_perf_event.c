@@ -6,6 +6,8 @@
 #define DEVICES "/sys/bus/event_source/devices/"
 
 static struct fake_machine *fake;
+static struct perf_group group;
+static struct perf_reading reading;
 
 static void setup(void) {
   fake = fake_machine_new(2);
@@ -220,8 +222,6 @@ static const struct perf_event mperf_group[] = {
 };
 
 TEST(one_read_returns_the_whole_group) {
-  struct perf_group group;
-  struct perf_reading reading;
   fake->cores[1].load = 0.25;
   assert_int_equal(
       perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false), 0);
@@ -240,7 +240,6 @@ TEST(one_read_returns_the_whole_group) {
 
 /* The msr PMU refuses events that have exclude bits. */
 TEST(events_are_opened_without_exclude_bits) {
-  struct perf_group group;
   assert_int_equal(
       perf_group_open(&group, &fake->machine, 0, mperf_group, 1, false), 0);
   const struct perf_event_attr *attr = &fake->last_attr;
@@ -253,7 +252,6 @@ TEST(events_are_opened_without_exclude_bits) {
 }
 
 TEST(a_group_that_cannot_be_opened_leaves_nothing_open) {
-  struct perf_group group;
   fake_machine_find_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_APERF, -1)
       ->open_error = EACCES;
   assert_int_equal(
@@ -265,7 +263,6 @@ TEST(a_group_that_cannot_be_opened_leaves_nothing_open) {
 }
 
 TEST(opening_on_an_offline_core_returns_enodev) {
-  struct perf_group group;
   fake_machine_online(fake, 1, false);
   assert_int_equal(
       perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false),
@@ -273,8 +270,6 @@ TEST(opening_on_an_offline_core_returns_enodev) {
 }
 
 TEST(a_dissolved_group_is_stale) {
-  struct perf_group group;
-  struct perf_reading reading;
   perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false);
   fake_machine_online(fake, 1, false);
   fake_machine_online(fake, 1, true);
@@ -287,8 +282,6 @@ TEST(a_dissolved_group_is_stale) {
 }
 
 TEST(a_pinned_group_without_its_counters_is_busy) {
-  struct perf_group group;
-  struct perf_reading reading;
   assert_int_equal(
       perf_group_open(&group, &fake->machine, 0, mperf_group, 2, true), 0);
   assert_int_equal(perf_group_read(&group, &reading), 0);
@@ -298,8 +291,6 @@ TEST(a_pinned_group_without_its_counters_is_busy) {
 }
 
 TEST(an_error_of_the_read_is_returned) {
-  struct perf_group group;
-  struct perf_reading reading;
   perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);
   fake->cores[0].read_error = EIO;
   assert_int_equal(perf_group_read(&group, &reading), -EIO);
@@ -322,8 +313,6 @@ static ssize_t answer_read(void *context, int fd, void *buffer, size_t size) {
 }
 
 TEST(a_read_of_another_size_is_stale) {
-  struct perf_group group;
-  struct perf_reading reading;
   perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);
   struct machine machine = fake->machine;
   machine.perf_read = answer_read;

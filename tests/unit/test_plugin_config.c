@@ -1,6 +1,9 @@
 /* Tests the options of <Plugin percore>. */
 #include "plugin_unit.h"
 
+#define LOAD(lines) "<Load>\n" lines "\n</Load>"
+#define AVERAGE(lines) "<LoadAverage>\n" lines "\n</LoadAverage>"
+
 static void assert_cores(const struct core_set *cores, const char *expected) {
   char list[256];
   core_set_format(cores, list, sizeof(list));
@@ -154,21 +157,21 @@ TEST(every_good_value_is_accepted) {
       "MaxMemory 1048576",
       "MaxMemory 70368744177664",
       "sendnotifications true",
-      "<Load>\nSource \"auto\"\n</Load>",
-      "<Load>\nSource \"mperf\"\n</Load>",
-      "<Load>\nSource \"ref-cycles\"\n</Load>",
-      "<Load>\nSource \"idle\"\n</Load>",
-      "<Load>\nEvent \"r1a8\"\nSource \"event\"\n</Load>",
-      "<Load>\nEvent \"0x1A8\"\n</Load>",
-      "<Load>\nEvent \"cpu/event=0x3c,umask=0x01/\"\n</Load>",
-      "<Load>\nIsolatedCores \"idle\"\n</Load>",
-      "<Load>\nIsolatedCores \"hardware\"\n</Load>",
-      "<Load>\nAlsoIsolated 5\n</Load>",
-      "<Load>\nSampleInterval 0.05\n</Load>",
-      "<Load>\nSampleInterval 60\n</Load>",
-      "<Load>\nBaseFrequency 1000000\n</Load>",
-      "<LoadAverage>\nPeriod 10\n</LoadAverage>",
-      "<LoadAverage>\nPeriod 3600 60 60\n</LoadAverage>",
+      LOAD("Source \"auto\""),
+      LOAD("Source \"mperf\""),
+      LOAD("Source \"ref-cycles\""),
+      LOAD("Source \"idle\""),
+      LOAD("Event \"r1a8\"\nSource \"event\""),
+      LOAD("Event \"0x1A8\""),
+      LOAD("Event \"cpu/event=0x3c,umask=0x01/\""),
+      LOAD("IsolatedCores \"idle\""),
+      LOAD("IsolatedCores \"hardware\""),
+      LOAD("AlsoIsolated 5"),
+      LOAD("SampleInterval 0.05"),
+      LOAD("SampleInterval 60"),
+      LOAD("BaseFrequency 1000000"),
+      AVERAGE("Period 10"),
+      AVERAGE("Period 3600 60 60"),
       "<Load>\n</Load>",
   };
   for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
@@ -217,48 +220,38 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"MaxMemory 1048575", "MaxMemory", "1048575", "1048576 to"},
       {"MaxMemory 1e15", "MaxMemory", "1e+15", "70368744177664"},
       {"MaxMemory \"1G\"", "MaxMemory", "\"1G\"", "without quotes"},
-      {"<Load>\nSource \"cpuacct\"\n</Load>", "Source", "\"cpuacct\"",
-       "\"mperf\""},
-      {"<Load>\nSource \"none\"\n</Load>", "Source", "\"none\"", "\"idle\""},
-      {"<Load>\nSource true\n</Load>", "Source", "true", "\"idle\""},
-      {"<Load>\nIsolatedCores \"never\"\n</Load>", "IsolatedCores", "\"never\"",
+      {LOAD("Source \"cpuacct\""), "Source", "\"cpuacct\"", "\"mperf\""},
+      {LOAD("Source \"none\""), "Source", "\"none\"", "\"idle\""},
+      {LOAD("Source true"), "Source", "true", "\"idle\""},
+      {LOAD("IsolatedCores \"never\""), "IsolatedCores", "\"never\"",
        "\"skip\""},
-      {"<Load>\nAlsoIsolated \"all\"\n</Load>", "AlsoIsolated", "\"all\"",
-       "0 to 8191"},
-      {"<Load>\nSampleInterval 0\n</Load>", "SampleInterval",
-       " 0:", "0.05 to 60"},
-      {"<Load>\nSampleInterval 61\n</Load>", "SampleInterval", "61",
-       "0.05 to 60"},
-      {"<Load>\nSampleInterval \"1\"\n</Load>", "SampleInterval", "\"1\"",
-       "0.05 to 60"},
-      {"<Load>\nSampleInterval nan\n</Load>", "SampleInterval", "nan",
-       "0.05 to 60"},
-      {"<Load>\nEvent \"cycles\"\n</Load>", "Event", "\"cycles\"", "sysfs"},
-      {"<Load>\nEvent \"/x/\"\n</Load>", "Event", "\"/x/\"", "sysfs"},
-      {"<Load>\nEvent \"cpu//\"\n</Load>", "Event", "\"cpu//\"", "sysfs"},
-      {"<Load>\nEvent \"../x/y/\"\n</Load>", "Event", "\"../x/y/\"", "sysfs"},
-      {"<Load>\nEvent \"r\"\n</Load>", "Event", "\"r\"", "sysfs"},
-      {"<Load>\nEvent \"rxyz\"\n</Load>", "Event", "\"rxyz\"", "sysfs"},
-      {"<Load>\nEvent 424\n</Load>", "Event", "424", "sysfs"},
-      {"<Load>\nBaseFrequency 2.6\n</Load>", "BaseFrequency", "2.6", "Hz"},
-      {"<Load>\nReportPerCore 7\n</Load>", "ReportPerCore", "7", "true"},
-      {"<Load>\nReportHost 7\n</Load>", "ReportHost", "7", "true"},
-      {"<Load>\nReportHidden 7\n</Load>", "ReportHidden", "7", "true"},
-      {"<Load>\nReportHidden 7\n</Load>", "ReportHidden", "7", "true"},
-      {"<Load>\nReportFrequency 7\n</Load>", "ReportFrequency", "7", "true"},
-      {"<Load>\nReportIPC 7\n</Load>", "ReportIPC", "7", "true"},
-      {"<Load>\nReportCStates 7\n</Load>", "ReportCStates", "7", "true"},
+      {LOAD("AlsoIsolated \"all\""), "AlsoIsolated", "\"all\"", "0 to 8191"},
+      {LOAD("SampleInterval 0"), "SampleInterval", " 0:", "0.05 to 60"},
+      {LOAD("SampleInterval 61"), "SampleInterval", "61", "0.05 to 60"},
+      {LOAD("SampleInterval \"1\""), "SampleInterval", "\"1\"", "0.05 to 60"},
+      {LOAD("SampleInterval nan"), "SampleInterval", "nan", "0.05 to 60"},
+      {LOAD("Event \"cycles\""), "Event", "\"cycles\"", "sysfs"},
+      {LOAD("Event \"/x/\""), "Event", "\"/x/\"", "sysfs"},
+      {LOAD("Event \"cpu//\""), "Event", "\"cpu//\"", "sysfs"},
+      {LOAD("Event \"../x/y/\""), "Event", "\"../x/y/\"", "sysfs"},
+      {LOAD("Event \"r\""), "Event", "\"r\"", "sysfs"},
+      {LOAD("Event \"rxyz\""), "Event", "\"rxyz\"", "sysfs"},
+      {LOAD("Event 424"), "Event", "424", "sysfs"},
+      {LOAD("BaseFrequency 2.6"), "BaseFrequency", "2.6", "Hz"},
+      {LOAD("ReportPerCore 7"), "ReportPerCore", "7", "true"},
+      {LOAD("ReportHost 7"), "ReportHost", "7", "true"},
+      {LOAD("ReportHidden 7"), "ReportHidden", "7", "true"},
+      {LOAD("ReportFrequency 7"), "ReportFrequency", "7", "true"},
+      {LOAD("ReportIPC 7"), "ReportIPC", "7", "true"},
+      {LOAD("ReportCStates 7"), "ReportCStates", "7", "true"},
       {"<Load \"x\">\n</Load>", "Load", "\"x\"", "block"},
       {"Load true", "Load", "true", "block"},
       {"LoadAverage 5", "LoadAverage", "5", "block"},
       {"<Cores \"0\">\nA 1\n</Cores>", "Cores", "\"0\"", "one list"},
-      {"<LoadAverage>\nPeriod 9\n</LoadAverage>", "Period", "9", "10 to 3600"},
-      {"<LoadAverage>\nPeriod 10 3601\n</LoadAverage>", "Period", "10 3601",
-       "10 to 3600"},
-      {"<LoadAverage>\nPeriod 10.5\n</LoadAverage>", "Period", "10.5",
-       "10 to 3600"},
-      {"<LoadAverage>\nPeriod\n</LoadAverage>", "Period", "without a value",
-       "10 to 3600"},
+      {AVERAGE("Period 9"), "Period", "9", "10 to 3600"},
+      {AVERAGE("Period 10 3601"), "Period", "10 3601", "10 to 3600"},
+      {AVERAGE("Period 10.5"), "Period", "10.5", "10 to 3600"},
+      {AVERAGE("Period"), "Period", "without a value", "10 to 3600"},
       {"<LoadAverage>\nPeriod 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
        "</LoadAverage>",
        "Period", "22 23", "at most 13"},
@@ -275,9 +268,8 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
        " 0:", "1 to 100"},
       {"<WakeLatency>\nMaxLoad 101\n</WakeLatency>", "MaxLoad", "101",
        "1 to 100"},
-      {"<LoadAverage>\nRunQueue 2\n</LoadAverage>", "RunQueue", "2", "true"},
-      {"<LoadAverage>\nCountBlocked 2\n</LoadAverage>", "CountBlocked", "2",
-       "true"},
+      {AVERAGE("RunQueue 2"), "RunQueue", "2", "true"},
+      {AVERAGE("CountBlocked 2"), "CountBlocked", "2", "true"},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     forget_config();
@@ -336,11 +328,10 @@ TEST(cores_that_this_host_lacks_are_allowed) {
 }
 
 TEST(source_event_needs_an_event) {
-  assert_refused("<Load>\nSource \"event\"\n</Load>", "Source", "\"event\"",
-                 "Event");
+  assert_refused(LOAD("Source \"event\""), "Source", "\"event\"", "Event");
   forget_config();
-  assert_accepted("<Load>\nEvent \"r1a8\"\n</Load>");
-  assert_accepted("<Load>\nSource \"event\"\n</Load>");
+  assert_accepted(LOAD("Event \"r1a8\""));
+  assert_accepted(LOAD("Source \"event\""));
 }
 
 TEST(with_a_sysroot_counters_need_host_perf) {
@@ -360,10 +351,10 @@ TEST(with_a_sysroot_counters_need_host_perf) {
 
 TEST(bounds_are_measured_in_short_windows) {
   struct sampler_options options;
-  assert_accepted("<Load>\nReportBounds true\n</Load>");
+  assert_accepted(LOAD("ReportBounds true"));
   config_sampler_options(&config, &options);
   assert_int_equal(options.sample_interval_ns, LOADAVG_INTERVAL_NS / 4);
-  assert_accepted("<Load>\nSampleInterval 3\n</Load>");
+  assert_accepted(LOAD("SampleInterval 3"));
   config_sampler_options(&config, &options);
   assert_int_equal(options.sample_interval_ns, 3000000000);
 }

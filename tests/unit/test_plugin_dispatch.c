@@ -176,24 +176,24 @@ TEST(by_default_each_core_has_busy_and_load) {
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
-static struct region_room room;
+static struct empty_polls polls;
 
 static void dispatch_loads(const double *loads, size_t len, unsigned n) {
   struct snapshot *snapshot = make_snapshot(len, n);
   for (size_t i = 0; i < len; i++)
     snapshot->cores[i].busy = loads[i];
-  region_room_set(&room, snapshot);
+  empty_polls_subtract(&polls, snapshot);
   dispatch_and_free(snapshot);
 }
 
 TEST(a_core_has_no_room_from_a_load_of_90_percent_on) {
-  room.stamp_ns = 0;
+  polls.stamp_ns = 0;
   dispatch_loads((double[]){0.89, 0.9, 1, NAN}, 4, 0);
   assert_value("percore_host-all/gauge-cores_without_room", 2);
 }
 
 TEST(empty_polls_leave_room_and_other_work_does_not) {
-  room = (struct region_room){
+  polls = (struct empty_polls){
       .stamp_ns = START, .end = 2, .polled_empty = {0.7, 0.05}};
   dispatch_loads((double[]){1, 1, 0.92, 0.3}, 4, 0);
   assert_value("percore-0/percent-busy", 100);
@@ -208,7 +208,8 @@ TEST(empty_polls_leave_room_and_other_work_does_not) {
 }
 
 TEST(old_empty_polls_leave_no_room) {
-  room = (struct region_room){.stamp_ns = START, .end = 1, .polled_empty = {1}};
+  polls =
+      (struct empty_polls){.stamp_ns = START, .end = 1, .polled_empty = {1}};
   dispatch_loads((double[]){1}, 1, 3);
   assert_value("percore-0/percent-taken", 0);
   fake_reset();
@@ -505,6 +506,7 @@ TEST(unknown_figures_are_not_dispatched) {
   core->hidden = core->unaccounted = INFINITY;
   core->steal = core->frequency_hz = core->ipc = -INFINITY;
   core->ipc_running = NAN;
+  core->switches = 0x1p64; /* UINT64_MAX in /proc/schedstat */
   core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
@@ -522,7 +524,9 @@ TEST(unknown_figures_are_not_dispatched) {
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/load");
   assert_absent("percore-0/gauge-hidden");
+  assert_absent("percore-0/percent-steal");
   assert_absent("percore-0/cpufreq");
+  assert_absent("percore-0/contextswitch");
   assert_absent("percore-0/percent-cstate_C1E");
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_absent("percore_host-all/load");

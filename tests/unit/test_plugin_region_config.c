@@ -76,6 +76,9 @@ TEST(a_user_that_this_host_does_not_have_lets_nobody_in) {
   assert_false(region_config_may_read(0, (void *)of("gtpu")));
 }
 
+#define IN_REGION(line) "<Region \"a\">\n" line "\n</Region>\n"
+#define IN_TABLE(line) IN_REGION("<Table \"t\">\n" line "\n</Table>")
+
 TEST(a_bad_value_is_an_error_that_names_option_and_value) {
   static const struct {
     const char *lines, *option, *value;
@@ -84,28 +87,20 @@ TEST(a_bad_value_is_an_error_that_names_option_and_value) {
       {"<Region \"Gtpu\">\n</Region>\n", "Region", "\"Gtpu\""},
       {"<Region \"a_b\">\n</Region>\n", "Region", "\"a_b\""},
       {"<Region \"a\" \"b\">\n</Region>\n", "Region", "\"b\""},
-      {"<Region \"a\">\nReportPerCore 2\n</Region>\n", "ReportPerCore", "2"},
-      {"<Region \"a\">\nReportHost \"x\"\n</Region>\n", "ReportHost", "\"x\""},
-      {"<Region \"a\">\nReportPerInstance 1\n</Region>\n", "ReportPerInstance",
-       "1"},
-      {"<Region \"a\">\nAllowUser 0\n</Region>\n", "AllowUser", "0"},
-      {"<Region \"a\">\nAllowUser \"\"\n</Region>\n", "AllowUser", "\"\""},
+      {IN_REGION("ReportPerCore 2"), "ReportPerCore", "2"},
+      {IN_REGION("ReportHost \"x\""), "ReportHost", "\"x\""},
+      {IN_REGION("ReportPerInstance 1"), "ReportPerInstance", "1"},
+      {IN_REGION("AllowUser 0"), "AllowUser", "0"},
+      {IN_REGION("AllowUser \"\""), "AllowUser", "\"\""},
       {"<Region \"a\">\n<Table \"T\">\n</Table>\n</Region>\n", "Table",
        "\"T\""},
-      {"<Region \"a\">\n<Table \"t\">\nField 3\n</Table>\n</Region>\n", "Field",
-       "3"},
-      {"<Region \"a\">\n<Table \"t\">\nField \"a-b\"\n</Table>\n</Region>\n",
-       "Field", "\"a-b\""},
-      {"<Region \"a\">\n<Table \"t\">\nRow \"/(/\"\n</Table>\n</Region>\n",
-       "Row", "\"/(/\""},
-      {"<Region \"a\">\n<Table \"t\">\nRow \"\"\n</Table>\n</Region>\n", "Row",
-       "\"\""},
-      {"<Region \"a\">\n<Table \"t\">\nTop 0 \"rx\"\n</Table>\n</Region>\n",
-       "Top", "0"},
-      {"<Region \"a\">\n<Table \"t\">\nTop \"rx\" 3\n</Table>\n</Region>\n",
-       "Top", "\"rx\" 3"},
-      {"<Region \"a\">\n<Table \"t\">\nTop 3\n</Table>\n</Region>\n", "Top",
-       "3"},
+      {IN_TABLE("Field 3"), "Field", "3"},
+      {IN_TABLE("Field \"a-b\""), "Field", "\"a-b\""},
+      {IN_TABLE("Row \"/(/\""), "Row", "\"/(/\""},
+      {IN_TABLE("Row \"\""), "Row", "\"\""},
+      {IN_TABLE("Top 0 \"rx\""), "Top", "0"},
+      {IN_TABLE("Top \"rx\" 3"), "Top", "\"rx\" 3"},
+      {IN_TABLE("Top 3"), "Top", "3"},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_refused(bad[i].lines, bad[i].option, bad[i].value, "must be ");

@@ -18,12 +18,12 @@ static const struct percore_field flow_fields[] = {
     {.name = "bytes", .unit = "bytes"},
     {.name = "open", .unit = "1", .kind = PERCORE_UPDOWN},
 };
-#define FLOW_TABLE(how, rows)                                                  \
+#define TABLE_OF(list, how, rows)                                              \
   {                                                                            \
-    .name = "flow", .storage = how, .fields = flow_fields,                     \
-    .field_count = COUNT_OF(flow_fields), .max_rows = rows,                    \
-    .row_name_size = 24,                                                       \
+    .name = "flow", .storage = how, .fields = list,                            \
+    .field_count = COUNT_OF(list), .max_rows = rows, .row_name_size = 24,      \
   }
+#define FLOW_TABLE(how, rows) TABLE_OF(flow_fields, how, rows)
 static const struct percore_table flow_tables[] = {
     FLOW_TABLE(PERCORE_OWNED, ROWS)};
 static const struct percore_table few_tables[] = {FLOW_TABLE(PERCORE_OWNED, 3)};
@@ -45,10 +45,9 @@ static void count(struct percore_region *region, const char *name, uint64_t n) {
 
 static void count_on(struct percore_region *region, const char *name, int core,
                      uint64_t n) {
-  percore_slot_t slot;
+  percore_slot_t slot = unit_attach(region, core);
   uint32_t row = row_of(region, 0, name);
   percore_core_table_t flow = unit_core_table(region, 0);
-  assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
   percore_add(percore_core_row(slot, flow, row), 0, n);
   assert_int_equal(percore_detach(region, slot), 0);
 }
@@ -1032,12 +1031,9 @@ static const struct percore_field wide_fields[] = {
 /* Creates a table of 50 rows that takes two rounds to read. The table lacks the
  * first `without` fields. */
 static struct percore_region *create_wide(uint32_t without) {
-  struct percore_table wide = {.name = "flow",
-                               .storage = PERCORE_OWNED,
-                               .fields = wide_fields + without,
-                               .field_count = COUNT_OF(wide_fields) - without,
-                               .max_rows = 64,
-                               .row_name_size = 24};
+  struct percore_table wide = TABLE_OF(wide_fields, PERCORE_OWNED, 64);
+  wide.fields += without;
+  wide.field_count -= without;
   struct percore_region *region = create(0, NULL, &wide, 1);
   name_rows(region, 50);
   return region;
@@ -1275,15 +1271,9 @@ TEST(another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched) {
   percore_add(percore_owned_row(flow, 0), 1, 70); /* bytes */
   end_producer(0);
   play_round_set_back();
-  static const struct percore_table packets_alone[] = {
-      {.name = "flow",
-       .storage = PERCORE_OWNED,
-       .fields = flow_fields,
-       .field_count = 1,
-       .max_rows = 10,
-       .row_name_size = 24},
-  };
-  region = create(0, NULL, packets_alone, 1);
+  struct percore_table packets_alone = FLOW_TABLE(PERCORE_OWNED, 10);
+  packets_alone.field_count = 1;
+  region = create(0, NULL, &packets_alone, 1);
   count(region, "a", 1);
   play_round(SECOND);
   assert_count("percore_host_unit_flow_bytes", "all", "a", 70);
@@ -1298,11 +1288,7 @@ TEST(another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched) {
 static const struct percore_field fewer_fields[] = {
     {.name = "bytes", .unit = "bytes"}};
 static const struct percore_table fewer_tables[] = {
-    {.name = "flow",
-     .fields = fewer_fields,
-     .field_count = COUNT_OF(fewer_fields),
-     .max_rows = 100,
-     .row_name_size = 24}};
+    TABLE_OF(fewer_fields, PERCORE_PER_CORE, 100)};
 
 TEST(a_field_added_by_a_new_schema_has_a_0_before_it) {
   struct percore_region *region = create(0, NULL, fewer_tables, 1);
@@ -1390,12 +1376,8 @@ TEST(tracked_objects_leave_memory_for_names) {
 TEST(an_impossible_clock_rate_makes_no_count_wrap) {
   static const struct percore_field cycles[] = {
       {.name = "spent", .unit = "cycles"}};
-  static const struct percore_table tables[] = {{.name = "flow",
-                                                 .storage = PERCORE_OWNED,
-                                                 .fields = cycles,
-                                                 .field_count = 1,
-                                                 .max_rows = 3,
-                                                 .row_name_size = 24}};
+  static const struct percore_table tables[] = {
+      TABLE_OF(cycles, PERCORE_OWNED, 3)};
   struct percore_region *region = create(0, NULL, tables, 1);
   region->header->tsc_hz = 1;
   count(region, "a", UINT64_C(20000000000)); /* 634 years */
@@ -1466,10 +1448,9 @@ TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
 
 TEST(a_counter_that_decreases_is_reported_and_counts_above_its_old_value) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
-  percore_slot_t slot;
+  percore_slot_t slot = unit_attach(region, 0);
   uint32_t row = row_of(region, 0, "a");
   percore_core_table_t flow = unit_core_table(region, 0);
-  assert_int_equal(percore_attach(region, "unit", 0, &slot), 0);
   percore_add(percore_core_row(slot, flow, row), 0, 10);
   begin_watch("");
   play_round(SECOND);

@@ -18,9 +18,9 @@ static struct region_thread *all[8]; /* their memory is never freed */
 static size_t started;
 
 static void start(void) {
-  static struct region_room room;
+  static struct empty_polls polls;
   const struct region_watch_options options = {
-      .config = &config, .room = &room, .interval_ns = INTERVAL_NS};
+      .config = &config, .empty_polls = &polls, .interval_ns = INTERVAL_NS};
   thread = region_thread_new(&options, clock_now_ns(CLOCK_BOOTTIME));
   assert_non_null(thread);
   all[started++] = thread;

@@ -109,7 +109,9 @@ TEST(a_probe_that_hardly_ran_proves_nothing) {
  * idle (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE). */
 TEST(columns_that_agree_with_the_truth_are_exact) {
   assert_true(proof_columns_are_exact(0.85, 0.85, 0.86));
+  assert_false(proof_columns_are_exact(0.5, 0.5, 0.5));
   assert_false(proof_columns_are_exact(0.86, 1, 1));
+  assert_false(proof_columns_are_exact(0.86, 0.5, 0.86));
   assert_false(proof_columns_are_exact(0.86, 0, 0));
   assert_false(proof_columns_are_exact(0.86, 0.86, 0.5));
   assert_false(proof_columns_are_exact(0.98, 0.99, 0.99));

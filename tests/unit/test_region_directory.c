@@ -16,6 +16,8 @@
 #include "region/view.h"
 #include "region_unit.h"
 
+static struct region_fault fault; /* of the last that a test parsed or made */
+
 struct bytes {
   unsigned char *start;
   size_t size;
@@ -86,7 +88,6 @@ static struct region_fault fault_of(const struct bytes *bytes,
 TEST(a_directory_yields_the_producers_description) {
   struct bytes bytes = make_directory();
   struct region_directory directory;
-  struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
                                             bytes.region_size, &fault),
                      0);
@@ -209,7 +210,6 @@ TEST(the_longest_strings_that_can_be_made_can_be_read) {
   size_t fits = 0, exceeds = REGION_MAX_STRINGS;
   struct region_plan plan;
   struct region_directory directory;
-  struct region_fault fault;
   while (exceeds - fits > 1) {
     size_t length = fits + (exceeds - fits) / 2;
     *(make_with_help(&plan, length) == 0 ? &fits : &exceeds) = length;
@@ -237,7 +237,6 @@ TEST(strings_that_share_their_bytes_are_refused) {
   struct percore_options options = {.size = sizeof(options)};
   struct region_plan plan;
   struct region_directory directory;
-  struct region_fault fault;
   char names[FIELDS][2], *help = calloc(1, HELP);
   assert_non_null(help);
   memset(help, 'x', HELP - 1);
@@ -336,7 +335,6 @@ TEST(a_hundred_tables_over_one_array_are_refused) {
                                        .field_count = 1,
                                        .max_rows = 1000};
   }
-  struct region_fault fault;
   assert_int_equal(
       region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096, &fault),
       0);
@@ -402,7 +400,6 @@ TEST(columns_are_computed_whatever_the_producer_wrote) {
   struct bytes bytes = make_directory();
   struct region_header header;
   struct region_directory directory;
-  struct region_fault fault;
   memcpy(&header, bytes.start, sizeof(header));
   struct region_table *port = table_of(&bytes, PORT + 1);
   struct region_field *field =
@@ -488,7 +485,6 @@ TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
   struct region_pool pool = {.max = 1};
   struct region_allowance allowance = {.pool = &pool};
   struct region_view view;
-  struct region_fault fault;
   assert_int_equal(
       region_view_open(&view, memory_with(&bytes), &allowance, &fault), -1);
   assert_int_equal(fault.error, EDQUOT);
@@ -497,7 +493,6 @@ TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
 TEST(a_name_that_fills_its_label_ends_with_a_nul) {
   struct bytes bytes = make_directory();
   const struct region_table *port = table_of(&bytes, PORT + 1);
-  struct region_fault fault;
   struct region_reader reader = {.producer = 1};
   const uint64_t rows = 1, generation = region_next_object(0, REGION_LIVE);
   static const char label[] = "123456789012345678901234";
@@ -533,7 +528,6 @@ static int huge_memory_of(const struct bytes *bytes) {
 
 TEST(holes_in_huge_pages_are_not_allocated) {
   struct bytes bytes = make_directory_in(REGION_HUGE_PAGE);
-  struct region_fault fault;
   struct region_view view;
   struct stat before, after;
   int fd = huge_memory_of(&bytes);
@@ -660,7 +654,6 @@ TEST(reading_a_region_of_holes_allocates_nothing) {
   int fd = memory_with(&bytes);
   /* The header claims more rows in use than were ever written. */
   struct region_directory directory;
-  struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
                                             bytes.region_size, &fault),
                      0);
@@ -686,7 +679,6 @@ TEST(reading_a_region_of_holes_allocates_nothing) {
 
 TEST(a_reader_survives_garbage_in_every_byte) {
   struct bytes bytes = make_directory();
-  struct region_fault fault;
   for (unsigned seed = 1; seed <= 50; seed++) {
     int fd = memory_with(&bytes);
     unsigned char *map = mmap(NULL, bytes.region_size, PROT_READ | PROT_WRITE,

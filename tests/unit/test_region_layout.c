@@ -80,6 +80,7 @@ TEST(meaningless_shapes_are_refused) {
       {"a state without names", .field = {.name = "rx", .kind = PERCORE_STATE}},
       {"a histogram without a shape",
        .field = {.name = "rx", .kind = PERCORE_HISTOGRAM}},
+      {"two fields of one name", .field = {.name = "packets"}},
       {"more buckets than a row has columns",
        .field = {.name = "rx",
                  .kind = PERCORE_HISTOGRAM,
@@ -98,9 +99,10 @@ TEST(meaningless_shapes_are_refused) {
   struct region_fault fault;
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     const struct refused *refused = &cases[i];
+    const struct percore_field fields[] = {{.name = "packets"}, refused->field};
     struct percore_table table = {.name = "port",
-                                  .fields = &refused->field,
-                                  .field_count = 1,
+                                  .fields = fields,
+                                  .field_count = 2,
                                   .storage = refused->storage,
                                   .max_rows = refused->max_rows,
                                   .row_name_size = refused->name_size,

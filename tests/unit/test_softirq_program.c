@@ -111,11 +111,9 @@ TEST(a_softirq_is_counted_by_vector_and_by_what_it_ran_in) {
     const char *task;
     enum softirq_context context;
   } cases[] = {
-      {NULL, SOFTIRQ_IDLE},
-      {"percore", SOFTIRQ_TASKS},
-      {"ksoftirqx/3", SOFTIRQ_TASKS},
-      {"ksoftirqd", SOFTIRQ_TASKS},
-      {"ksoftirqd/3", SOFTIRQ_KSOFTIRQD},
+      {NULL, SOFTIRQ_IDLE},           {"percore", SOFTIRQ_TASKS},
+      {"ksoftirqx/3", SOFTIRQ_TASKS}, {"ksoftirqd", SOFTIRQ_TASKS},
+      {"my_tasksd/3", SOFTIRQ_TASKS}, {"ksoftirqd/3", SOFTIRQ_KSOFTIRQD},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     begin_again();

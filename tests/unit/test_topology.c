@@ -8,8 +8,14 @@
 #define NODE "/sys/devices/system/node"
 
 static struct topology topology;
+static struct fake_machine *fake; /* NULL: the files are real */
 
-static void free_topology(void) { topology_free(&topology); }
+static void end(void) {
+  topology_free(&topology);
+  if (fake != NULL)
+    fake_machine_free(fake);
+  fake = NULL;
+}
 
 static void assert_set(const struct core_set *set, const char *list) {
   char text[512];
@@ -127,7 +133,7 @@ TEST(servers_of_64_and_256_cores_have_nodes_and_packages) {
  */
 
 TEST(an_offline_core_is_possible_and_belongs_to_no_node) {
-  struct fake_machine *fake = fake_machine_new(4);
+  fake = fake_machine_new(4);
   fake_machine_file(fake, NODE "/node0/cpulist", "0-1,3\n");
   fake_machine_online(fake, 2, false);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -136,11 +142,10 @@ TEST(an_offline_core_is_possible_and_belongs_to_no_node) {
   assert_int_equal(topology.package[2], -1);
   assert_int_equal(topology.node[2], -1);
   assert_int_equal(topology.package[3], 0);
-  fake_machine_free(fake);
 }
 
 TEST(a_refresh_notices_hotplug) {
-  struct fake_machine *fake = fake_machine_new(4);
+  fake = fake_machine_new(4);
   fake_machine_filef(fake, "1-2\n", CPU "/cpu%d/topology/thread_siblings_list",
                      1);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -160,11 +165,10 @@ TEST(a_refresh_notices_hotplug) {
   assert_set(&topology.online, "0-3");
   assert_int_equal(topology.node[2], 0);
   assert_int_equal(topology.package[2], 0);
-  fake_machine_free(fake);
 }
 
 TEST(a_core_beyond_the_possible_cores_gets_room) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   fake_machine_file(fake, CPU "/possible", "0-3\n");
   fake_machine_file(fake, CPU "/online", "0-3\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -174,11 +178,10 @@ TEST(a_core_beyond_the_possible_cores_gets_room) {
   assert_int_equal(topology.cores_len, 8);
   assert_set(&topology.possible, "0-7");
   assert_int_equal(topology.package[7], 0);
-  fake_machine_free(fake);
 }
 
 TEST(isolcpus_and_nohz_full_are_both_isolated) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   fake_machine_file(fake, CPU "/isolated", "2-3\n");
   fake_machine_file(fake, CPU "/nohz_full", "3-5\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -191,11 +194,10 @@ TEST(isolcpus_and_nohz_full_are_both_isolated) {
   fake_machine_remove(fake, CPU "/nohz_full");
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_set(&topology.isolated, "");
-  fake_machine_free(fake);
 }
 
 TEST(siblings_form_a_ring_over_all_threads_of_a_core) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   for (int core = 0; core < 8; core += 2)
     fake_machine_filef(fake, "0,2,4,6\n",
                        CPU "/cpu%d/topology/thread_siblings_list", core);
@@ -205,20 +207,18 @@ TEST(siblings_form_a_ring_over_all_threads_of_a_core) {
   assert_int_equal(topology.sibling[4], 6);
   assert_int_equal(topology.sibling[6], 0);
   assert_int_equal(topology.sibling[1], -1);
-  fake_machine_free(fake);
 }
 
 TEST(an_impossible_sibling_is_ignored) {
-  struct fake_machine *fake = fake_machine_new(2);
+  fake = fake_machine_new(2);
   fake_machine_filef(fake, "1,700\n",
                      CPU "/cpu%d/topology/thread_siblings_list", 1);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_int_equal(topology.sibling[1], -1);
-  fake_machine_free(fake);
 }
 
 TEST(cores_of_a_node_that_is_offline_belong_to_no_node) {
-  struct fake_machine *fake = fake_machine_new(2);
+  fake = fake_machine_new(2);
   fake_machine_file(fake, NODE "/online", "1023\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-1\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -227,11 +227,10 @@ TEST(cores_of_a_node_that_is_offline_belong_to_no_node) {
   fake_machine_file(fake, NODE "/node1023/cpulist", "1\n");
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_int_equal(topology.node[1], 1023);
-  fake_machine_free(fake);
 }
 
 TEST(a_node_may_have_no_cores_or_unknown_cores) {
-  struct fake_machine *fake = fake_machine_new(2);
+  fake = fake_machine_new(2);
   fake_machine_file(fake, NODE "/online", "0-3\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0,5000-8191\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "\n");
@@ -240,12 +239,11 @@ TEST(a_node_may_have_no_cores_or_unknown_cores) {
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_int_equal(topology.node[0], 0);
   assert_int_equal(topology.node[1], -1);
-  fake_machine_free(fake);
 }
 
 TEST(impossible_package_numbers_are_unknown) {
   static const char *const bad[] = {"-1\n", "x\n", "", "4294967296\n"};
-  struct fake_machine *fake = fake_machine_new(1);
+  fake = fake_machine_new(1);
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     struct topology topology;
     fake_machine_file(fake, CPU "/cpu0/topology/physical_package_id", bad[i]);
@@ -253,33 +251,27 @@ TEST(impossible_package_numbers_are_unknown) {
     assert_int_equal(topology.package[0], -1);
     topology_free(&topology);
   }
-  fake_machine_free(fake);
 }
 
-static bool tsc_steady(struct fake_machine *fake) {
+static bool tsc_is_steady(const char *flags) {
+  fake_machine_file(fake, "/proc/cpuinfo", flags);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   bool steady = topology.tsc_steady;
   topology_free(&topology);
   return steady;
 }
 
+#define FLAGS "processor\t: 0\nflags\t\t: "
+
 TEST(a_tsc_is_steady_only_if_both_flags_say_so) {
-  struct fake_machine *fake = fake_machine_new(1);
-  assert_true(tsc_steady(fake));
-  fake_machine_file(fake, "/proc/cpuinfo",
-                    "processor\t: 0\nflags\t\t: tsc constant_tsc\n");
-  assert_false(tsc_steady(fake));
-  fake_machine_file(fake, "/proc/cpuinfo",
-                    "processor\t: 0\nflags\t\t: tsc nonstop_tsc\n");
-  assert_false(tsc_steady(fake));
-  fake_machine_file(
-      fake, "/proc/cpuinfo",
-      "processor\t: 0\nflags\t\t: xconstant_tsc nonstop_tsc_s3\n");
-  assert_false(tsc_steady(fake));
-  fake_machine_file(fake, "/proc/cpuinfo",
-                    "processor\t: 0\nflags\t\t: nonstop_tsc constant_tsc\n");
-  assert_true(tsc_steady(fake));
-  fake_machine_free(fake);
+  fake = fake_machine_new(1);
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_true(topology.tsc_steady);
+  topology_free(&topology);
+  assert_false(tsc_is_steady(FLAGS "tsc constant_tsc\n"));
+  assert_false(tsc_is_steady(FLAGS "tsc nonstop_tsc\n"));
+  assert_false(tsc_is_steady(FLAGS "xconstant_tsc nonstop_tsc_s3\n"));
+  assert_true(tsc_is_steady(FLAGS "nonstop_tsc constant_tsc\n"));
 }
 
 TEST(only_the_whole_word_hypervisor_is_the_flag) {
@@ -294,7 +286,7 @@ TEST(only_the_whole_word_hypervisor_is_the_flag) {
       {"processor\t: 0\nFeatures\t: fp asimd\n", false},
       {"", false},
   };
-  struct fake_machine *fake = fake_machine_new(1);
+  fake = fake_machine_new(1);
   for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
     struct topology topology;
     fake_machine_file(fake, "/proc/cpuinfo", machines[i].cpuinfo);
@@ -302,11 +294,10 @@ TEST(only_the_whole_word_hypervisor_is_the_flag) {
     assert_int_equal(topology.hypervisor, machines[i].hypervisor);
     topology_free(&topology);
   }
-  fake_machine_free(fake);
 }
 
 TEST(the_flags_are_found_in_a_cpuinfo_of_any_length) {
-  struct fake_machine *fake = fake_machine_new(1);
+  fake = fake_machine_new(1);
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
@@ -321,7 +312,6 @@ TEST(the_flags_are_found_in_a_cpuinfo_of_any_length) {
   free(text);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_true(topology.hypervisor);
-  fake_machine_free(fake);
 }
 
 TEST(if_one_file_is_missing_everything_else_is_known) {
@@ -347,10 +337,9 @@ TEST(if_one_file_is_missing_everything_else_is_known) {
 }
 
 TEST(freeing_twice_is_harmless) {
-  struct fake_machine *fake = fake_machine_new(2);
+  fake = fake_machine_new(2);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   topology_free(&topology);
-  fake_machine_free(fake);
 }
 
-const struct unit_fixtures unit_fixtures = {.after_each = free_topology};
+const struct unit_fixtures unit_fixtures = {.after_each = end};
