@@ -164,7 +164,8 @@ NEW_SHARE = 0.1  # share of the shown rows that may be new in an interval
 
 
 class Resident:
-    """A thread that records the memory of a process once a second."""
+    """A thread that records the memory of a process once a second, without that of
+    regions, which are mapped or not."""
 
     def __init__(self, pid):
         self.sizes = []
@@ -175,7 +176,8 @@ class Resident:
     def run(self, pid):
         while not self.ended.wait(1):
             with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-                self.sizes.append(int(file.read().split()[1]) * 4096 / MEBIBYTE)
+                _, resident, shared, *_ = map(int, file.read().split())
+            self.sizes.append((resident - shared) * 4096 / MEBIBYTE)
 
     def end(self):
         self.ended.set()
@@ -212,7 +214,6 @@ def test_uniform_traffic():
         new = sum(when > warm for when in first.values())
         intervals = (times[-1] - warm) / interval
         shown = SHOWN * REGIONS
-        # Medians, because regions are mapped only while they are read.
         third = len(resident.sizes) // 3
         middle, last = (statistics.median(resident.sizes[begin:begin + third])
                         for begin in (third, 2 * third))
