@@ -17,11 +17,11 @@ void aggregate_cores(struct aggregate_figures *aggregate,
  * NAN on every core. */
 double aggregate_mean(const struct snapshot *snapshot, size_t offset);
 
-/* Fills snapshot->aggregates with these sets of cores: "all"; "isolated" and
- * "housekeeping" if an online core is isolated; a "node<N>" for each NUMA node;
- * a "package<N>" for each package whose cores are not those of a node; and the
- * groups. A set without a core in the snapshot is left out. Returns 0 or
- * -ENOMEM. */
+/* Fills snapshot->aggregates with these sets of cores: "all"; if an online core
+ * is isolated, "isolated" and "housekeeping"; "node<N>" for each NUMA node;
+ * "package<N>" for each package, unless a node has the same cores; and the
+ * configured groups. A set without a core in the snapshot is left out. Returns
+ * 0 or -ENOMEM. */
 int aggregate_all(struct snapshot *snapshot, const struct topology *topology,
                   const struct figures_group *groups, size_t groups_len);
 

@@ -378,8 +378,8 @@ static bool is_still_new(void *context, const struct map_entry *entry) {
 }
 
 /* Adds rows for the entries that are new in this pass, now that the rows of
- * deleted entries are free. Entries that do not get a row are forgotten, so
- * that the next reading treats them as new. */
+ * deleted entries are free. Entries that do not get a row are forgotten; the
+ * next reading finds them as new entries. */
 static void settle(struct look *look) {
   struct map_feed *feed = look->feed;
   struct map_known *known = &feed->known;

@@ -127,10 +127,10 @@ static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
   return tile->births + (size_t)i * tile->columns;
 }
 
-/* Sets the values from which the object's counting begins: the cells when it
- * was added or, unless from_birth is set, now. The cells of single cores when
- * it was added are not known; only a row's first object is known to have begun
- * at 0. */
+/* Sets the values from which the object's counting begins: its births if
+ * from_birth is set, and its present cells otherwise. Births are sums over all
+ * cores. Those of a single core are known only for the first object of a row:
+ * they are 0. */
 static void begin_object(const struct region_input *input,
                          struct region_object *object, uint32_t i,
                          bool from_birth) {
@@ -575,8 +575,8 @@ static void add_tile(const struct region_input *input) {
  * A scan
  */
 
-/* Ends a scan for the reason in errno, and logs it. If it is ENOMEM, the next
- * round reads the table from its beginning. */
+/* Ends a scan and logs the reason, which is in errno. After ENOMEM, the next
+ * round begins a new scan. */
 static void give_up(struct region_input *input) {
   struct region_sum *sum = input->sum;
   bool later = errno == ENOMEM;

@@ -41,9 +41,9 @@
  *
  * The thread of region_thread uses all of this, and no other thread does,
  * except that the thread which lists the runtime directory has `list` in
- * region_list.c, and that the sampler's thread takes empty polls from
- * empty_polls, under their lock. While it does not run because there is nothing
- * to read, region_thread_keep looks in its place.
+ * region_list.c, and that the sampler's thread reads empty_polls, under their
+ * lock. The thread ends when there is nothing to read. From then on,
+ * region_thread_keep looks for regions in each interval, and starts it again.
  *
  *   round      what the thread does in one interval: region_watch_round
  *   scan       reading all of a table or of the runtime directory; may take
@@ -313,8 +313,8 @@ struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  uint64_t scan_ns;           /* CLOCK_MONOTONIC: when a scan of the runtime
-                                 directory began; 0: there is none */
+  uint64_t scan_ns;           /* CLOCK_MONOTONIC: when the present scan of
+                                 the runtime directory began; 0: none runs */
   uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
   bool strangers;             /* it has sockets at which nobody listens */
   uint64_t after_boottime_ns; /* initial value of that of an instance */
@@ -372,8 +372,9 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 void region_name_clean(char *clean, size_t size, const char *name);
 
 /* Returns the row with this name, which is cleaned first: names that become
- * equal share a row. If there is none, makes it if `make` is set. Returns NULL
- * if there is none, if out of memory, or for the name `other`. */
+ * equal share a row. Adds the row if it does not exist and `make` is set.
+ * Returns NULL if the row does not exist, if memory is short, or if the name
+ * is `other`. */
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
                                        bool make);
 
@@ -442,7 +443,8 @@ bool region_input_read(struct region_input *input, uint64_t *cells_left);
 /* Aborts a scan. No count is lost: the next scan begins at the first row. */
 void region_input_stop(struct region_input *input);
 
-/* Tracks an object for a row. If out of memory, frees it and returns false. */
+/* Tracks an object, whose counts go to `row`. If memory is short, frees the
+ * object and returns false. */
 bool region_object_show(struct region_input *input,
                         struct region_object *object,
                         struct region_sum_row *row);

@@ -1,5 +1,5 @@
-/* connection.c: connects to a socket without a lock of its directory, and sees
- * when the producer ends. */
+/* connection.c: connects to a producer's socket without waiting for a lock of
+ * the directory, and notices when the producer ends. */
 #include "percore_config.h"
 
 #include <errno.h>

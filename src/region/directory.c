@@ -240,7 +240,7 @@ static bool core_is_valid(const struct region_directory *directory,
   for (uint32_t f = 0; f < core->field_count; f++)
     if (core->fields[f].kind != PERCORE_COUNTER) {
       region_breaks(fault, REGION_RULE_CORE_FIELDS,
-                    "all fields of 'core' must be counters");
+                    "every field of table core must be a counter");
       return region_blame(fault->field, core->fields[f].name, f);
     }
   return region_fields_are_valid(core, fault);

@@ -145,8 +145,8 @@ bool region_place_directory(struct region_places *places,
                1, 64);
 }
 
-/* The library ends each slot block with spare cells, for updates through
- * handles of failed calls. */
+/* At the end of each slot block are spare cells. A handle that a failed call
+ * returned updates these. */
 static bool choose_stride(struct region_places *block, uint64_t *stride) {
   uint64_t spare;
   if (!place(block, "spare cells", &spare, 1, REGION_SPARE_SIZE, 64))

@@ -243,8 +243,8 @@ bool region_rows_refused(char *text, size_t size,
 struct region_fault; /* see fault.h */
 
 /* Check the description of a region, whose tables are the application's,
- * without `core`, and the help and the fields of a table. An instance of NULL
- * is none. */
+ * without `core`, and the help and the fields of a table. `instance` is
+ * NULL if the region has none. */
 bool region_schema_is_valid(const char *name, const char *instance,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);

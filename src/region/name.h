@@ -11,8 +11,8 @@
 #define REGION_MAX_PLUGIN_NAME 120u
 #define REGION_MAX_INSTANCE 63u
 
-/* Returns true for names of at most 120 bytes that match [a-z][a-z0-9]*, or
- * [a-z][a-z0-9_]* with `underscores`. */
+/* Returns true for names of at most 120 bytes that begin with a letter a-z and
+ * continue with letters a-z, digits and, if `underscores` is set, "_". */
 bool region_name_is_valid(const char *name, bool underscores);
 /* True if an application's table may have this name. */
 bool region_table_name_is_valid(const char *name);
