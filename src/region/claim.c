@@ -220,8 +220,7 @@ int region_claim_take(struct region_claim *claim, int wait_ms) {
   struct answer answer;
   if (claim->answers < 0 && start_claim(claim) != 0)
     return -1;
-  struct pollfd ready = {.fd = claim->answers, .events = POLLIN};
-  if (poll(&ready, 1, wait_ms) <= 0)
+  if (region_poll(claim->answers, POLLIN, wait_ms) == 0)
     return region_failed(ETIMEDOUT);
   ssize_t size =
       region_packet_receive(claim->answers, &answer, sizeof(answer), &passed);

@@ -86,16 +86,14 @@ int region_connection_open(struct region_connection *connection,
 bool region_connection_is_open(const struct region_connection *connection) {
   /* POLLHUP means that both directions are shut down, as they are after the
    * peer has closed its socket. */
-  struct pollfd end = {.fd = connection->socket};
   return connection->socket >= 0 &&
-         (poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0);
+         (region_poll(connection->socket, 0, 0) & POLLHUP) == 0;
 }
 
 bool region_connection_lost_process(
     const struct region_connection *connection) {
-  struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
   if (connection->pidfd >= 0)
-    return poll(&ended, 1, 0) > 0;
+    return region_poll(connection->pidfd, POLLIN, 0) != 0;
   return connection->pid > 0 && kill(connection->pid, 0) != 0 && errno == ESRCH;
 }
 

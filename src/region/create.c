@@ -237,6 +237,15 @@ find_unserved(const struct region_plan *plan, const char *name,
   return r;
 }
 
+/* A region is in the list from the moment in which it has memory, so that a
+ * fork finds it; other threads may serve it only while it is complete. */
+static void complete(struct percore_region *region) {
+  pthread_mutex_lock(&regions_mutex);
+  region->is_complete = true;
+  region->was_unserved = region->server.error != 0;
+  pthread_mutex_unlock(&regions_mutex);
+}
+
 /* Makes the region that a plan describes. Returns NULL with errno on failure.
  */
 static struct percore_region *
@@ -255,11 +264,11 @@ make_planned(const char *name, struct region_plan *plan,
   pthread_mutex_init(&region->mutex, NULL);
   region_server_init(region);
   if (fill_region(region, name, plan, options) == 0) {
-    link_region(region); /* before serving, so that a fork finds it */
+    link_region(region);
     if (region_server_start(region, name, options) == 0) {
-      region->was_unserved = region->server.error != 0;
-      if (region->was_unserved)
+      if (region->server.error != 0)
         region_say_unserved(region, name, options);
+      complete(region);
       return region;
     }
     unlink_region(region);
@@ -346,7 +355,8 @@ int percore_create(struct percore_region **region, const char *name,
 void region_serve_polled(void) {
   pthread_mutex_lock(&regions_mutex);
   for (struct percore_region *r = regions; r != NULL; r = r->next)
-    (void)percore_serve(r);
+    if (r->is_complete)
+      (void)percore_serve(r);
   pthread_mutex_unlock(&regions_mutex);
 }
 

@@ -67,6 +67,18 @@ int64_t region_now_ms(void) {
   return (int64_t)(clock_now_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
+/* poll(2) is never restarted after a signal. */
+short region_poll(int fd, short events, int wait_ms) {
+  struct pollfd ready = {.fd = fd, .events = events};
+  int64_t end_ms = region_now_ms() + wait_ms;
+  int count = poll(&ready, 1, wait_ms);
+  while (count < 0 && errno == EINTR) {
+    int64_t left_ms = end_ms - region_now_ms();
+    count = poll(&ready, 1, left_ms > 0 ? (int)left_ms : 0);
+  }
+  return count > 0 ? ready.revents : 0;
+}
+
 bool region_message_send(int socket, struct region_message *message,
                          const int *fds, int count) {
   message->magic = REGION_MESSAGE_MAGIC;
@@ -81,8 +93,7 @@ static int await_answer(int socket, uint32_t request, int64_t until_ms) {
   struct region_message answer = {.request = request + 1};
   while (answer.request != request) {
     int64_t left_ms = until_ms - region_now_ms();
-    struct pollfd ready = {.fd = socket, .events = POLLIN};
-    if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) == 0)
+    if (left_ms <= 0 || region_poll(socket, POLLIN, (int)left_ms) == 0)
       return ETIMEDOUT;
     ssize_t size =
         recv(socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);

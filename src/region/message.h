@@ -65,6 +65,11 @@ bool region_packet_send(int socket, const void *bytes, size_t size,
 
 int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
 
+/* Waits at most wait_ms milliseconds, also if signals arrive, until a
+ * descriptor has one of the events. Returns what poll(2) reports of it; 0 if
+ * nothing. */
+short region_poll(int fd, short events, int wait_ms);
+
 /* Fills in the constant members and sends the message without blocking. Returns
  * false with errno if it cannot be sent. */
 bool region_message_send(int socket, struct region_message *message,

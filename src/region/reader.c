@@ -195,8 +195,7 @@ static bool await_hello(struct region_reader *reader) {
   if (coming->memfd >= 0)
     return true;
   int wait_ms = reader->silent ? 0 : reader->options.hello_wait_ms;
-  struct pollfd ready = {.fd = coming->socket, .events = POLLIN};
-  reader->silent = poll(&ready, 1, wait_ms) <= 0;
+  reader->silent = region_poll(coming->socket, POLLIN, wait_ms) == 0;
   if (reader->silent) {
     bool lost = region_connection_lost_process(coming);
     region_fails(&reader->fault, lost ? ECONNRESET : ETIMEDOUT, "");

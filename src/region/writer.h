@@ -101,12 +101,14 @@ struct percore_region {
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
-  bool
-      was_unserved; /* percore_create has returned it, but only with an error */
   bool warned_slots; /* said that a thread found no slot */
   struct table_state *state;
   struct grace grace;
-  struct percore_region *next; /* guarded by the mutex of the list of regions */
+  /* Guarded by the mutex of the list of regions. */
+  bool is_complete; /* other threads may serve it */
+  bool
+      was_unserved; /* percore_create has returned it, but only with an error */
+  struct percore_region *next;
 };
 
 /* ---------------------------------------------------------------------------

@@ -1,0 +1,145 @@
+/* Tests public calls that run beside one another in threads, and in a process
+ * that receives signals. The linker replaces the functions below: another
+ * thread can act in the middle of a call, and each other wait can end early, as
+ * it does when a signal arrives. */
+#include "percore_config.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include "region_unit.h"
+
+static struct percore_region *create(const char *instance,
+                                     enum percore_serving serving) {
+  struct percore_options options = {.size = sizeof(options),
+                                    .instance = instance,
+                                    .serving = serving,
+                                    .cores = 4};
+  struct percore_region *region;
+  assert_return_code(
+      percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
+  return region;
+}
+
+static struct percore_reader *open_reader(const char *instance) {
+  struct percore_reader *reader;
+  assert_return_code(percore_open(&reader, "unit", instance), errno);
+  return reader;
+}
+
+static void destroy(struct percore_region *region) {
+  struct percore_region_status status = {.size = sizeof(status)};
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.error, 0);
+  assert_true(status.served);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+/* ---------------------------------------------------------------------------
+ * In the middle of a call
+ */
+
+/* Another thread calls this once, in the next epoll_ctl. */
+static void *(*meanwhile)(void *);
+
+int __real_epoll_ctl(int epoll, int operation, int fd,
+                     struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int operation, int fd,
+                     struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int operation, int fd,
+                     struct epoll_event *event) {
+  void *(*act)(void *) = meanwhile;
+  pthread_t thread;
+  meanwhile = NULL;
+  if (act != NULL) {
+    assert_int_equal(pthread_create(&thread, NULL, act, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+  }
+  return __real_epoll_ctl(epoll, operation, fd, event);
+}
+
+static void *refresh_polled(void *result) {
+  struct percore_reader *reader = open_reader("polled");
+  assert_int_equal(percore_refresh(reader), 1);
+  percore_close(reader);
+  return result;
+}
+
+static void create_beside_refresh(enum percore_serving serving) {
+  struct percore_region *polled = create("polled", PERCORE_SERVE_POLLED);
+  meanwhile = refresh_polled;
+  struct percore_region *region = create("new", serving);
+  assert_null(meanwhile);
+  destroy(region);
+  destroy(polled);
+}
+
+TEST(a_refresh_serves_no_region_that_another_thread_still_creates) {
+  create_beside_refresh(PERCORE_SERVE_POLLED);
+}
+
+TEST(a_refresh_serves_no_region_that_will_have_a_thread) {
+  create_beside_refresh(PERCORE_SERVE_THREAD);
+}
+
+/* ---------------------------------------------------------------------------
+ * Signals
+ */
+
+static atomic_bool signals;
+static atomic_int waits;
+
+/* True if a signal ends this wait: each other one. The kernel looks at the
+ * descriptors first, so what does not wait is not interrupted. */
+static bool is_interrupted(int wait_ms) {
+  if (!signals || wait_ms == 0 || ++waits % 2 == 0)
+    return false;
+  errno = EINTR;
+  return true;
+}
+
+int __real_poll(struct pollfd *fds, nfds_t len, int wait_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t len, int wait_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t len, int wait_ms) {
+  return is_interrupted(wait_ms) ? -1 : __real_poll(fds, len, wait_ms);
+}
+
+int __real_epoll_wait(int epoll, struct epoll_event *events, int len,
+                      int wait_ms);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int len,
+                      int wait_ms);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int len,
+                      int wait_ms) {
+  return is_interrupted(wait_ms)
+             ? -1
+             : __real_epoll_wait(epoll, events, len, wait_ms);
+}
+
+static void use_beside_signals(enum percore_serving serving) {
+  signals = true;
+  for (int i = 0; i < 4; i++) {
+    waits = i;
+    struct percore_region *region = create(NULL, serving);
+    struct percore_reader *reader = open_reader(NULL);
+    assert_int_equal(percore_refresh(reader), 1);
+    assert_int_equal(percore_refresh(reader), 0);
+    destroy(region);
+    assert_int_equal(percore_refresh(reader), -1);
+    assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
+    percore_close(reader);
+  }
+  signals = false;
+}
+
+TEST(signals_change_no_result_of_a_region_with_a_thread) {
+  use_beside_signals(PERCORE_SERVE_THREAD);
+}
+
+TEST(signals_change_no_result_of_a_polled_region) {
+  use_beside_signals(PERCORE_SERVE_POLLED);
+}
+
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
