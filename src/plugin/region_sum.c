@@ -83,10 +83,9 @@ static bool make_room(struct region_sum *sum) {
   return true;
 }
 
-struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
-                                       bool make) {
-  char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
-  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
+/* Returns the row with this clean name. Adds it if `make` is set. */
+static struct region_sum_row *find_clean(struct region_sum *sum,
+                                         const char *clean, bool make) {
   if (strcmp(clean, sum->other->name) == 0)
     return NULL;
   struct region_sum_row *row = sum->capacity > 0 ? *chain_of(sum, clean) : NULL;
@@ -100,6 +99,13 @@ struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
   struct region_sum_row **chain = chain_of(sum, clean);
   row->next = *chain;
   return sum->rows[sum->len++] = *chain = row;
+}
+
+struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
+                                       bool make) {
+  char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
+  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
+  return find_clean(sum, clean, make);
 }
 
 /* ---------------------------------------------------------------------------
@@ -282,25 +288,29 @@ static void name_field(char name[REGION_SUM_NAME_SIZE],
     }
 }
 
-static void describe_field(struct region_sum *sum,
-                           const struct region_directory *directory, uint32_t t,
-                           uint32_t f) {
-  const struct percore_table *table = &directory->described[t];
-  const struct percore_field *described = &table->fields[f];
+static struct region_sum_field
+read_field(const struct region_directory *directory, uint32_t t, uint32_t f) {
+  const struct percore_field *described = &directory->described[t].fields[f];
   const struct region_field *record =
       &directory->fields[directory->tables[t].first_field + f];
-  struct region_sum_field *field = &sum->fields[f];
-  *field = (struct region_sum_field){
+  struct region_sum_field field = {
       .kind = record->kind,
       .aggregation = record->aggregation,
       .column = record->column,
       .cells = record->cells,
       .sub_bits = record->sub_bits,
-      .wanted = region_config_wants_field(sum->config, described->name),
       .cycles = is_in_cycles(described),
   };
-  sstrncpy(field->name, described->name, sizeof(field->name));
-  name_field(field->label, sum, table, described);
+  sstrncpy(field.name, described->name, sizeof(field.name));
+  return field;
+}
+
+/* True if the counts of a field continue those of another table's field. */
+static bool continues(const struct region_sum_field *field,
+                      const struct region_sum_field *before) {
+  return strcmp(field->name, before->name) == 0 &&
+         field->kind == before->kind && field->cells == before->cells &&
+         field->sub_bits == before->sub_bits && field->cycles == before->cycles;
 }
 
 /* Returns the field by which Top ranks rows, or NULL if Top is not configured
@@ -402,8 +412,13 @@ static bool describe(struct region_sum *sum,
   sstrncpy(sum->instance, instance, sizeof(sum->instance));
   if (!make_arrays(sum))
     return false;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    describe_field(sum, directory, t, f);
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct percore_table *table = &directory->described[t];
+    sum->fields[f] = read_field(directory, t, f);
+    sum->fields[f].wanted =
+        region_config_wants_field(sum->config, sum->fields[f].name);
+    name_field(sum->fields[f].label, sum, table, &table->fields[f]);
+  }
   sum->ranks_by = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
@@ -466,15 +481,10 @@ bool region_sum_fits(const struct region_sum *sum,
       directory->header.core_count != sum->core_count)
     return false;
   for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
-    const struct region_field *record =
-        &directory->fields[table->first_field + f];
-    const struct percore_field *described = &directory->described[t].fields[f];
-    if (strcmp(field->name, described->name) != 0 ||
-        field->kind != record->kind || field->column != record->column ||
-        field->cells != record->cells || field->sub_bits != record->sub_bits ||
-        field->aggregation != record->aggregation ||
-        field->cycles != is_in_cycles(described))
+    struct region_sum_field field = read_field(directory, t, f);
+    if (!continues(&field, &sum->fields[f]) ||
+        field.column != sum->fields[f].column ||
+        field.aggregation != sum->fields[f].aggregation)
       return false;
   }
   return true;
@@ -486,12 +496,9 @@ bool region_sum_fits(const struct region_sum *sum,
 
 static const struct region_sum_field *
 same_field(const struct region_sum *sum, const struct region_sum_field *other) {
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
-    if (strcmp(field->name, other->name) == 0 && field->kind == other->kind &&
-        field->cells == other->cells && field->sub_bits == other->sub_bits)
-      return field;
-  }
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    if (continues(other, &sum->fields[f]))
+      return &sum->fields[f];
   return NULL;
 }
 
@@ -526,8 +533,7 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
   sum->other->shown |= from->other->shown;
   inherit_row(sum, sum->other, from, from->other);
   for (size_t i = 0; i < from->len; i++) {
-    struct region_sum_row *row =
-        region_sum_find(sum, from->rows[i]->name, true);
+    struct region_sum_row *row = find_clean(sum, from->rows[i]->name, true);
     if (row != NULL)
       inherit_row(sum, row, from, from->rows[i]);
   }

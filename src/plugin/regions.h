@@ -362,7 +362,8 @@ void region_sum_free(struct region_sum *sum);
 bool region_sum_fits(const struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t);
 
-/* Copies the counts from `from` for fields with the same name and kind. */
+/* Copies the counts from `from`, by name, for fields with the same name, kind
+ * and unit. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
 /* Copies the name of a row, which is untrusted bytes, for use in an identifier.
