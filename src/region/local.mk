@@ -17,6 +17,7 @@ libregion_la_SOURCES = \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
+	src/region/functions.c \
 	src/region/grace.c \
 	src/region/handles.c \
 	src/region/histogram.c \

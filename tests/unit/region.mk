@@ -12,6 +12,7 @@ REGION_TESTS = \
 	tests/unit/test_region_name \
 	tests/unit/test_region_poll \
 	tests/unit/test_region_author \
+	tests/unit/test_region_functions \
 	tests/unit/test_region_faults \
 	tests/unit/test_row_index
 check_PROGRAMS += $(REGION_TESTS)
@@ -30,6 +31,7 @@ tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_functions_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_faults_SOURCES = \
 	tests/unit/test_region_faults.c tests/unit/faults.h
 tests_unit_test_region_faults_LDADD = $(REGION_TEST_LDADD)
