@@ -144,6 +144,9 @@ struct region_slot_view {
   uint64_t since_boottime_ns;
   uint64_t polled_tsc; /* up to when total_cycles has the thread's time */
   uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
+  /* The last check of the thread's CPU time: when it was, the CPU time so far,
+   * and sleep_cycles at that time. */
+  uint64_t checked_tsc, checked_cpu_ns, checked_sleep;
 };
 
 /* What the producer refused; zeros if the reader has no region. */
