@@ -1,6 +1,7 @@
 /* A region_sum and its rows. */
 #include "regions.h"
 
+#include "base/array.h"
 #include "base/utf8.h"
 
 #include "utils/common/common.h"
@@ -26,7 +27,7 @@ void region_name_clean(char *clean, size_t size, const char *name) {
 
 static size_t size_of_row(const struct region_sum *sum,
                           const struct region_sum_row *row) {
-  return sizeof(*row) + strlen(row->name) + 1 + 4 * sizeof(void *) +
+  return sizeof(*row) + strlen(row->name) + 1 + 5 * sizeof(void *) +
          2 * (size_t)row->copies * sum->columns * sizeof(uint64_t);
 }
 
@@ -48,57 +49,28 @@ static struct region_sum_row *make_row(struct region_sum *sum,
   return NULL;
 }
 
-/* Returns the chain of a name in the hash table. The hash includes an address,
- * because names come from producers, which could otherwise choose names that
- * share a chain. */
-static struct region_sum_row **chain_of(const struct region_sum *sum,
-                                        const char *name) {
-  uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
-  for (; *name != '\0'; name++)
-    h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-  return &sum->chains[(h ^ h >> 32) & (sum->capacity - 1)];
-}
-
-static void link_all(struct region_sum *sum) {
-  memset(sum->chains, 0, sum->capacity * sizeof(*sum->chains));
-  for (size_t i = 0; i < sum->len; i++) {
-    struct region_sum_row **chain = chain_of(sum, sum->rows[i]->name);
-    sum->rows[i]->next = *chain;
-    *chain = sum->rows[i];
-  }
-}
-
-static bool make_room(struct region_sum *sum) {
-  size_t capacity = sum->capacity > 0 ? 2 * sum->capacity : 64;
-  if (sum->len < sum->capacity)
-    return true;
-  void *rows = realloc(sum->rows, capacity * sizeof(*sum->rows));
-  sum->rows = rows != NULL ? rows : sum->rows;
-  void *chains = realloc(sum->chains, capacity * sizeof(*sum->chains));
-  sum->chains = chains != NULL ? chains : sum->chains;
-  if (rows == NULL || chains == NULL)
-    return false;
-  sum->capacity = capacity;
-  link_all(sum);
-  return true;
+static const char *name_of(const void *sum, uint32_t i) {
+  return ((const struct region_sum *)sum)->rows[i]->name;
 }
 
 /* Returns the row with this clean name. Adds it if `make` is set. */
 static struct region_sum_row *find_clean(struct region_sum *sum,
                                          const char *clean, bool make) {
+  uint32_t found;
   if (strcmp(clean, sum->other->name) == 0)
     return NULL;
-  struct region_sum_row *row = sum->capacity > 0 ? *chain_of(sum, clean) : NULL;
-  while (row != NULL && strcmp(row->name, clean) != 0)
-    row = row->next;
-  if (row != NULL || !make || !make_room(sum))
-    return row;
-  row = make_row(sum, clean);
+  if (key_index_find(&sum->names, clean, &found))
+    return sum->rows[found];
+  if (!make || !key_index_reserve(&sum->names) ||
+      !array_reserve(&sum->rows, sum->len, &sum->capacity,
+                     2 * sizeof(*sum->rows)))
+    return NULL;
+  struct region_sum_row *row = make_row(sum, clean);
   if (row == NULL)
     return NULL;
-  struct region_sum_row **chain = chain_of(sum, clean);
-  row->next = *chain;
-  return sum->rows[sum->len++] = *chain = row;
+  sum->rows[sum->len] = row;
+  key_index_add(&sum->names, (uint32_t)sum->len++);
+  return row;
 }
 
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
@@ -245,7 +217,7 @@ void region_sum_forget(struct region_sum *sum) {
       sum->rows[kept++] = row;
   }
   sum->len = kept;
-  link_all(sum);
+  key_index_renumber(&sum->names, (uint32_t)kept);
 }
 
 /* ---------------------------------------------------------------------------
@@ -440,6 +412,7 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
       region_config_table(budget->config, directory->described[t].name);
   sum->budget = budget;
   sum->tsc_hz = tsc_hz;
+  key_index_init_names(&sum->names, sum, name_of);
   set_structure(sum, directory, t);
   if (!region_allowance_take(&budget->memory, size_of_sum(sum))) {
     free(sum);
@@ -466,7 +439,7 @@ void region_sum_free(struct region_sum *sum) {
   free(sum->core_used);
   free(sum->core_put);
   free(sum->rows);
-  free(sum->chains);
+  key_index_free(&sum->names);
   free(sum);
 }
 

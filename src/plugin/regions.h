@@ -73,6 +73,7 @@
 #include "region_watch.h"
 #include "region_workers.h"
 
+#include "base/key_index.h"
 #include "region/reader.h"
 
 #include <errno.h>
@@ -122,7 +123,6 @@ struct region_sum_field {
 /* Arrays of values are [copy][column]. Copy 0 is the sum over all cores, copy
  * 1 + N is core N. */
 struct region_sum_row {
-  struct region_sum_row *next; /* with the same hash */
   uint64_t put; /* number of the last put that contained the row; 0: none */
   uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
                         did not contain it */
@@ -168,8 +168,10 @@ struct region_sum {
   const struct region_sum_field
       *ranks_by; /* by which Top ranks rows, or NULL */
 
-  struct region_sum_row **rows, **chains; /* chains: hash table of `capacity` */
+  /* The rows; then `capacity` more pointers, in which rows are ranked. */
+  struct region_sum_row **rows;
   size_t len, capacity, shown;
+  struct key_index names; /* finds rows by name */
   struct region_sum_row *other;
   struct region_input *inputs; /* tables of producers that are added to it */
   uint32_t open;               /* inputs that are being read */

@@ -14,7 +14,7 @@ REGION_TESTS = \
 	tests/unit/test_region_author \
 	tests/unit/test_region_functions \
 	tests/unit/test_region_faults \
-	tests/unit/test_row_index
+	tests/unit/test_key_index
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
 check_LTLIBRARIES += libregionunit.la
@@ -41,5 +41,5 @@ tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
 	-Wl,--wrap=sched_getaffinity,--wrap=sendmsg,--wrap=setsockopt \
 	-Wl,--wrap=socketpair,--wrap=unlink
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_row_index_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)
 endif
