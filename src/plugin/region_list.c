@@ -45,9 +45,10 @@ static void free_instance(struct region_instance *instance) {
 static void remove_instance(struct region_watch *watch,
                             struct region_instance **link) {
   struct region_instance *instance = *link;
-  /* If its producer still lives, its counts must not be counted again. */
-  if (region_reader_producer(instance->reader) > 0)
-    watch->after_boottime_ns = watch->now.boottime_ns;
+  /* What a producer that returns has counted must not be counted again. */
+  if (region_reader_may_return(instance->reader))
+    watch->after_boottime_ns =
+        MAX(watch->after_boottime_ns, instance->after_boottime_ns);
   *link = instance->next;
   watch->instances_len--;
   free_instance(instance);

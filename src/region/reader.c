@@ -315,6 +315,12 @@ bool region_reader_is_stopped(const struct region_reader *reader) {
   return state != NULL && (state[2] == 'T' || state[2] == 't');
 }
 
+bool region_reader_may_return(const struct region_reader *reader) {
+  bool closed = reader->left && reader->ended;
+  return has_view(reader) && !closed &&
+         !region_connection_lost_process(&reader->connection);
+}
+
 bool region_reader_ended(const struct region_reader *reader) {
   return reader->ended;
 }

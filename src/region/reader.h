@@ -117,6 +117,10 @@ uid_t region_reader_uid(const struct region_reader *reader);
  * a debugger. Its values can be read, but do not change. */
 bool region_reader_is_stopped(const struct region_reader *reader);
 
+/* True if the producer that was read last may serve the same region again: it
+ * has not closed the region, and its process may still run. */
+bool region_reader_may_return(const struct region_reader *reader);
+
 /* True if the last producer that went away had called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
 
