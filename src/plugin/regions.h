@@ -40,10 +40,9 @@
  *            +- other                what no shown row has counted
  *
  * The thread of region_thread uses all of this, and no other thread does,
- * except that the thread which lists the runtime directory has `list` in
- * region_list.c, and that the sampler's thread reads empty_polls, under their
- * lock. The thread ends when there is nothing to read. From then on,
- * region_thread_keep looks for regions in each interval, and starts it again.
+ * except that the sampler's thread reads empty_polls, under their lock. The
+ * thread ends when there is nothing to read. From then on, region_thread_keep
+ * looks for regions in each interval, and starts it again.
  *
  *   round      what the thread does in one interval: region_watch_round
  *   scan       reading all of a table or of the runtime directory; may take
@@ -76,6 +75,7 @@
 #include "base/key_index.h"
 #include "region/reader.h"
 
+#include <dirent.h>
 #include <errno.h>
 
 /* ---------------------------------------------------------------------------
@@ -298,8 +298,7 @@ struct region_instance {
                                have ended, until its last counts are read; 0 */
   uint64_t counted_in;      /* the last round in which its workers were read */
   enum region_health health;
-  bool listed;    /* the socket is in the runtime directory */
-  bool met;       /* the present scan of the directory has found it */
+  bool met;       /* the present scan of the directory has found its socket */
   bool restarted; /* the name has a different producer than in the previous
                      round */
   bool silent;    /* a process listens but does not answer, or is stopped */
@@ -315,8 +314,7 @@ struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  uint64_t scan_ns;           /* CLOCK_MONOTONIC: when the present scan of
-                                 the runtime directory began; 0: none runs */
+  DIR *directory;             /* that the present scan reads; NULL: none */
   uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
   bool strangers;             /* it has sockets at which nobody listens */
   uint64_t after_boottime_ns; /* initial value of that of an instance */

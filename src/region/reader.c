@@ -48,6 +48,10 @@ void region_reader_use_allowance(struct region_reader *reader,
   reader->allowance = allowance;
 }
 
+void region_reader_find(struct region_reader *reader, bool found) {
+  reader->is_absent = !found;
+}
+
 /* Drops a connection that was not received from. A child takes along what has
  * arrived. */
 static void drop_coming(struct region_reader *reader) {
@@ -161,7 +165,9 @@ int region_reader_connect(struct region_reader *reader) {
   const struct region_reader_options *options = &reader->options;
   if (coming->socket >= 0)
     return 0;
-  if (region_receive_is_held_up(&reader->child)) {
+  if (reader->is_absent) {
+    region_fails(&reader->fault, ENOENT, "");
+  } else if (region_receive_is_held_up(&reader->child)) {
     region_fails(&reader->fault, EBUSY,
                  "a process that received descriptors from its producer cannot "
                  "exit; perhaps a file system does not answer");

@@ -63,6 +63,11 @@ void region_reader_close(struct region_reader *reader);
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
+/* Tells the reader whether its socket exists, if the caller knows: one that
+ * does not exist is not looked up, because a look-up in vain takes the lock of
+ * the directory, which another process may hold for ever. */
+void region_reader_find(struct region_reader *reader, bool found);
+
 /* Starts to connect, unless the reader is already connecting. The next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
  * ENOTSOCK if no process serves the region. */
