@@ -33,7 +33,7 @@ dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS contrib/COMPARISON.md
 examplesdir = $(docdir)/examples
 examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
 	collectd/*.conf collectd/*.md collectd/*.yml collectd/*.service \
-	producers/*.c producers/xdp/*.c))
+	producers/*.c producers/*.py producers/*.rs producers/xdp/*.c))
 dist_examples_SCRIPTS = contrib/producers/xdp/load
 
 # The tarball includes the dashboards, so that percore can be built without Python.

@@ -601,6 +601,59 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
 
 void percore_close(struct percore_reader *reader);
 
+/* ---------------------------------------------------------------------------
+ * Updates as functions of the library, for programs that are not written in C
+ * or C++: percore_NAME_fn does what percore_NAME of percore_update.h does, and
+ * a call costs about 10 cycles more. percore_owned_NAME_fn takes a row of an
+ * OWNED table. Handles are passed by value: structures of one or two pointers
+ * or of integers.
+ */
+
+percore_core_row_t percore_core_row_fn(percore_slot_t slot,
+                                       percore_core_table_t table,
+                                       uint32_t row);
+percore_owned_row_t percore_owned_row_fn(percore_owned_table_t table,
+                                         uint32_t row);
+percore_shared_row_t percore_shared_row_fn(percore_shared_table_t table,
+                                           uint32_t row);
+
+void percore_add_fn(percore_core_row_t row, uint32_t column, uint64_t n);
+void percore_updown_add_fn(percore_core_row_t row, uint32_t column, int64_t n);
+void percore_add_growth_fn(percore_core_row_t row, uint32_t column,
+                           uint64_t value, uint64_t *last);
+void percore_set_fn(percore_core_row_t row, uint32_t column, int64_t value);
+void percore_hist_add_fn(percore_core_row_t row, percore_histogram_t histogram,
+                         uint64_t value);
+void percore_prefetch_fn(percore_core_row_t row);
+
+void percore_owned_add_fn(percore_owned_row_t row, uint32_t column, uint64_t n);
+void percore_owned_updown_add_fn(percore_owned_row_t row, uint32_t column,
+                                 int64_t n);
+void percore_owned_add_growth_fn(percore_owned_row_t row, uint32_t column,
+                                 uint64_t value, uint64_t *last);
+void percore_owned_set_fn(percore_owned_row_t row, uint32_t column,
+                          int64_t value);
+void percore_owned_hist_add_fn(percore_owned_row_t row,
+                               percore_histogram_t histogram, uint64_t value);
+void percore_owned_prefetch_fn(percore_owned_row_t row);
+
+void percore_shared_add_fn(percore_shared_row_t row, uint32_t column,
+                           uint64_t n);
+void percore_shared_set_fn(percore_shared_row_t row, uint32_t column,
+                           uint64_t value);
+
+void percore_begin_fn(percore_slot_t slot);
+void percore_end_fn(percore_slot_t slot);
+void percore_row_begin_fn(percore_owned_row_t row);
+void percore_row_end_fn(percore_owned_row_t row);
+
+uint64_t percore_tsc_fn(void);
+void percore_quiescent_fn(percore_slot_t slot);
+void percore_poll_fn(percore_slot_t slot, uint64_t n);
+void percore_poll_at_fn(percore_slot_t slot, uint64_t tsc, uint64_t n);
+void percore_sleep_fn(percore_slot_t slot);
+void percore_wake_fn(percore_slot_t slot);
+
 #ifdef __cplusplus
 }
 #endif

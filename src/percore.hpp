@@ -16,6 +16,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
 #include <utility>
 
 namespace percore {
@@ -62,7 +64,9 @@ constexpr percore_field histogram(const char *name, std::uint32_t sub_bits,
           max_bits, nullptr, 0};
 }
 
-/* A PER_CORE table of one row. Each member function returns a changed copy:
+/* A PER_CORE table of one row. fields, an array, std::array or std::vector of
+ * percore_field, must exist until the region has been created. Each member
+ * function returns a changed copy:
  *   constexpr percore_table tables[] = {
  *       percore::table("port", port_fields).rows(16).named(24)}; */
 class table {
@@ -76,13 +80,13 @@ class table {
   }
 
 public:
-  template <std::size_t N>
-  constexpr table(const char *name, const percore_field (&fields_)[N]) noexcept
+  template <class Fields>
+  constexpr table(const char *name, const Fields &fields_) noexcept
       : made_{name,
               nullptr,
               PERCORE_PER_CORE,
-              fields_,
-              static_cast<std::uint32_t>(N),
+              std::data(fields_),
+              static_cast<std::uint32_t>(std::size(fields_)),
               0,
               0,
               PERCORE_KEY_DECIMAL,
@@ -137,17 +141,21 @@ constexpr percore_options options() noexcept {
  * remains. */
 class region {
 public:
-  template <std::size_t N>
-  region(const char *name, const percore_table (&tables)[N],
+  /* A sink, until a region is moved here; error() is ENODEV. */
+  region() noexcept {
+    percore_options nothing = options();
+    nothing.off = 1;
+    percore_create(&made_, nullptr, nullptr, 0, &nothing);
+  }
+  /* tables: an array, std::array or std::vector of percore_table. */
+  template <class Tables>
+  region(const char *name, const Tables &tables,
          const percore_options &chosen = options()) noexcept
       : error_(errno_of(percore_create(
-            &made_, name, tables, static_cast<std::uint32_t>(N), &chosen))) {}
-  ~region() {
-    if (made_ != nullptr)
-      percore_destroy(made_);
-  }
-  region(region &&other) noexcept
-      : made_(std::exchange(other.made_, nullptr)), error_(other.error_) {}
+            &made_, name, std::data(tables),
+            static_cast<std::uint32_t>(std::size(tables)), &chosen))) {}
+  ~region() { percore_destroy(made_); }
+  region(region &&other) noexcept : region() { *this = std::move(other); }
   region &operator=(region &&other) noexcept {
     std::swap(made_, other.made_);
     std::swap(error_, other.error_);
@@ -210,7 +218,7 @@ public:
 private:
   static int errno_of(int status) noexcept { return status == 0 ? 0 : errno; }
   percore_region *made_ = nullptr;
-  int error_;
+  int error_ = ENODEV;
 };
 
 /* A slot of the calling thread. It is released at the end of its scope. */
@@ -219,16 +227,22 @@ public:
   /* core -1: the core that the calling thread runs on. */
   explicit slot(const region &of, const char *name = nullptr,
                 int core = -1) noexcept
-      : region_(of.get()),
-        error_(percore_attach(region_, name, core, &held_) == 0 ? 0 : errno) {}
+      : region_(of.get()) {
+    error_ = percore_attach(region_, name, core, &held_) == 0 ? 0 : errno;
+  }
+  /* A sink, until a slot is moved here; error() is ENODEV. */
+  slot() noexcept : slot(region()) {}
   ~slot() {
-    if (region_ != nullptr && error_ == 0)
+    if (error_ == 0)
       percore_detach(region_, held_);
   }
-  slot(slot &&other) noexcept
-      : region_(std::exchange(other.region_, nullptr)), held_(other.held_),
-        error_(other.error_) {}
-  slot &operator=(slot &&) = delete;
+  slot(slot &&other) noexcept : slot() { *this = std::move(other); }
+  slot &operator=(slot &&other) noexcept {
+    std::swap(region_, other.region_);
+    std::swap(held_, other.held_);
+    std::swap(error_, other.error_);
+    return *this;
+  }
   slot(const slot &) = delete;
   slot &operator=(const slot &) = delete;
 
@@ -237,8 +251,8 @@ public:
 
 private:
   percore_region *region_;
-  percore_slot_t held_;
-  int error_;
+  percore_slot_t held_{};
+  int error_ = 0;
 };
 
 /* Calls percore_begin now, and percore_end at the end of the scope. */
@@ -253,6 +267,20 @@ public:
 
 private:
   percore_slot_t slot_;
+};
+
+/* Calls percore_row_begin now, and percore_row_end at the end of the scope. */
+class row_section {
+public:
+  explicit row_section(percore_owned_row_t of) noexcept : row_(of) {
+    percore_row_begin(row_);
+  }
+  ~row_section() { percore_row_end(row_); }
+  row_section(const row_section &) = delete;
+  row_section &operator=(const row_section &) = delete;
+
+private:
+  percore_owned_row_t row_;
 };
 
 /* Calls percore_sleep now, and percore_wake at the end of the scope. */
@@ -285,9 +313,23 @@ inline void updown_add(Row row, Column column, std::int64_t n) noexcept {
               static_cast<std::uint64_t>(n));
 }
 
+template <class Row, class Column>
+inline void add_growth(Row row, Column column, std::uint64_t value,
+                       std::uint64_t &last) noexcept {
+  percore_add_growth(row, static_cast<std::uint32_t>(column), value, &last);
+}
+
+/* Cells hold whole numbers. */
+template <class Value> constexpr std::uint64_t cell_of(Value value) noexcept {
+  static_assert(std::is_integral_v<Value> || std::is_enum_v<Value>,
+                "a gauge is a whole number: multiply it by a power of ten, and "
+                "name the unit accordingly");
+  return static_cast<std::uint64_t>(value);
+}
+
 template <class Row, class Column, class Value>
 inline void set(Row row, Column column, Value value) noexcept {
-  percore_set(row, static_cast<std::uint32_t>(column), value);
+  percore_set(row, static_cast<std::uint32_t>(column), cell_of(value));
 }
 
 template <class Row>
@@ -300,6 +342,16 @@ template <class Column>
 inline void shared_add(percore_shared_row_t row, Column column,
                        std::uint64_t n) noexcept {
   percore_shared_add(row, static_cast<std::uint32_t>(column), n);
+}
+
+template <class Column, class Value>
+inline void shared_set(percore_shared_row_t row, Column column,
+                       Value value) noexcept {
+  percore_shared_set(row, static_cast<std::uint32_t>(column), cell_of(value));
+}
+
+template <class Row> inline void prefetch(Row row) noexcept {
+  percore_prefetch(row);
 }
 
 } // namespace percore

@@ -3,6 +3,8 @@
 EXTRA_DIST += \
 	contrib/producers/dpdk.c \
 	contrib/producers/packet.c \
+	contrib/producers/udp.py \
+	contrib/producers/udp.rs \
 	tests/integration/test_producers.py
 if TESTS_ENABLED
 producer_cppflags = $(AM_CPPFLAGS) -UPERCORE_BUILDING

@@ -12,10 +12,9 @@
 /* True for the C0 and C1 control characters and DEL. */
 bool utf8_is_control(uint32_t code);
 
-/* True for characters that control a terminal or make text look like other
- * text: control characters, line and paragraph separators, direction marks and
- * invisible format characters. False for zero width joiners, which several
- * scripts need. */
+/* True for characters that control a terminal, that data stores take for the
+ * end of a name, or that make text look like other text: control characters,
+ * blanks other than U+0020, direction marks and invisible characters. */
 bool utf8_is_deceptive(uint32_t code);
 
 /* True if the text is well-formed UTF-8 and is_in_class returns false for each

@@ -3,9 +3,7 @@
 #ifndef PERCORE_MAP_KNOWN_H
 #define PERCORE_MAP_KNOWN_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/key_index.h"
 
 #define MAP_NO_ROW UINT32_MAX
 
@@ -15,20 +13,15 @@ struct map_entry {
   bool is_new;   /* the entry has never had a row */
 };
 
-/* A hash table that grows as needed. Entries are numbered from 0 to len - 1; a
+/* Grows as needed. Entries are numbered from 0 to len - 1; a
  * sweep changes their numbers. */
 struct map_known {
   size_t key_size, values_len; /* values_len: 64-bit values of each entry */
-  uint64_t seed; /* random, so that senders of network traffic cannot choose
-                    keys whose hashes collide */
   struct map_entry *list;
   char *keys;
   uint64_t *values;
   size_t len, capacity; /* capacity: the arrays have room for this many */
-  /* Hash table with linear probing. Each element is an entry number + 1, or 0
-   * if the element is free. */
-  uint32_t *index;
-  size_t index_size; /* a power of two */
+  struct key_index index;
 };
 
 void map_known_init(struct map_known *known, size_t key_size,

@@ -193,7 +193,7 @@ void region_health_conclude(struct region_instance *instance) {
   } else
     complain(instance);
   if (alive || region_instance_is_unanswered(instance) ||
-      (instance->complaint != 0 && instance->listed))
+      (instance->complaint != 0 && instance->met))
     instance->served_ns = now->monotonic_ns;
   tell_change(instance);
   watch->regions += alive;

@@ -3,11 +3,9 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "cycles/sampling_thread.h"
 
 #include "utils/common/common.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,14 +13,10 @@
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
 /* Other users may fill the directory, so a scan of it may take several
- * rounds, in each of which it takes about 1/LIST_PART of the interval, and
- * LIST_MS more if the listing thread waits. */
+ * rounds, in each of which it takes about 1/LIST_PART of the interval. */
 #define LIST_PART 16
 #define STEPS_AT_ONCE 64 /* between two looks at the clock */
 #define STRANGERS_ROUNDS 32
-#define FILES_AT_ONCE 512
-#define LIST_MS 300              /* how long to wait for FILES_AT_ONCE files */
-#define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
 static struct region_instance *find_instance(const struct region_watch *watch,
                                              const struct region_title *label) {
@@ -45,9 +39,10 @@ static void free_instance(struct region_instance *instance) {
 static void remove_instance(struct region_watch *watch,
                             struct region_instance **link) {
   struct region_instance *instance = *link;
-  /* If its producer still lives, its counts must not be counted again. */
-  if (region_reader_producer(instance->reader) > 0)
-    watch->after_boottime_ns = watch->now.boottime_ns;
+  /* What a producer that returns has counted must not be counted again. */
+  if (region_reader_may_return(instance->reader))
+    watch->after_boottime_ns =
+        MAX(watch->after_boottime_ns, instance->after_boottime_ns);
   *link = instance->next;
   watch->instances_len--;
   free_instance(instance);
@@ -226,8 +221,10 @@ static void meet(struct region_watch *watch, const struct region_title *label) {
   struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
     instance = meet_new(watch, label);
-  if (instance != NULL)
-    instance->met = instance->listed = true;
+  if (instance == NULL)
+    return;
+  instance->met = true;
+  region_reader_find(instance->reader, true);
 }
 
 static uint64_t time_of_change(const struct stat *status) {
@@ -241,66 +238,16 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-/* What was last read of the directory. A member of the group can hold the
- * directory's lock for ever, so a thread of its own lists it, in parts. */
-static struct {
-  atomic_bool is_busy; /* the thread uses all of this, but not `is_read` */
-  bool is_read;        /* by a thread that was started */
-  DIR *directory;      /* NULL: the next part is the first */
-  int error;
-  struct region_title sockets[FILES_AT_ONCE];
-  size_t len, next;
-} list;
-
-static void note_socket(const char *file) {
-  struct region_title *label = &list.sockets[list.len];
+static bool is_socket(DIR *directory, const char *file) {
   struct stat status;
-  if (region_title_split(label, file, region_title_length(file)) &&
-      strcmp(label->region, BOARD_NAME) != 0 && /* what <Load> reports anyway */
-      fstatat(dirfd(list.directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-      S_ISSOCK(status.st_mode))
-    list.len++;
-}
-
-static void *list_files(__attribute__((unused)) void *unused) {
-  struct dirent *file = NULL;
-  if (list.directory == NULL)
-    list.directory = opendir(region_runtime_dir());
-  list.error = list.directory == NULL ? errno : 0;
-  list.len = list.next = 0;
-  for (int i = 0; i < FILES_AT_ONCE && list.directory != NULL; i++) {
-    if ((file = readdir(list.directory)) != NULL) {
-      note_socket(file->d_name);
-    } else {
-      closedir(list.directory);
-      list.directory = NULL;
-    }
-  }
-  atomic_store(&list.is_busy, false);
-  return NULL;
-}
-
-/* Returns true if a part of the directory has been read. Otherwise starts to
- * read one, and waits a moment for it. */
-static bool list_is_read(void) {
-  pthread_t thread;
-  if (!list.is_read) {
-    atomic_store(&list.is_busy, true);
-    list.is_read = thread_start(&thread, list_files, NULL) == 0;
-    if (list.is_read)
-      pthread_detach(thread);
-    else
-      atomic_store(&list.is_busy, false);
-    for (int i = 0; i < LIST_MS && atomic_load(&list.is_busy); i++)
-      usleep(1000);
-  }
-  return list.is_read && !atomic_load(&list.is_busy);
+  return fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISSOCK(status.st_mode);
 }
 
 bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
   if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->strangers || watch->scan_ns != 0)
+      watch->strangers || watch->directory != NULL)
     return false;
   if (stat(region_runtime_dir(), &status) != 0)
     return errno == ENOENT || watch->round > 0; /* the first round says why */
@@ -344,43 +291,39 @@ static bool may_have_changed(struct region_watch *watch) {
   return true;
 }
 
-static void begin_listing(struct region_watch *watch) {
-  if (!atomic_load(&list.is_busy)) {
-    if (list.directory != NULL)
-      closedir(list.directory);
-    list.directory = NULL;
-    list.is_read = false;
-  }
-  watch->scan_ns = watch->now.monotonic_ns;
+static void begin_scan(struct region_watch *watch) {
+  watch->directory = opendir(region_runtime_dir());
   watch->strangers = false;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->met = false;
-}
-
-static void end_scan(struct region_watch *watch) {
-  watch->scan_ns = 0;
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    instance->listed = instance->met;
-  if (list.error != 0) {
+  if (watch->directory == NULL) {
     watch->directory_ns = 0;
-    errno = list.error;
     tell_unreadable(watch);
   }
 }
 
+static void end_scan(struct region_watch *watch) {
+  closedir(watch->directory);
+  watch->directory = NULL;
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    region_reader_find(instance->reader, instance->met);
+}
+
 /* Takes the next step of a scan. Returns false if there is nothing to do. */
 static bool go_on(struct region_watch *watch) {
-  if (watch->scan_ns == 0 || !list_is_read())
+  struct region_title title;
+  if (watch->directory == NULL)
     return false;
-  if (list.next < list.len) {
-    meet(watch, &list.sockets[list.next++]);
-    return true;
-  }
-  list.is_read = false;
-  if (list.directory == NULL)
+  const struct dirent *file = readdir(watch->directory);
+  if (file == NULL)
     end_scan(watch);
+  else if (region_title_split(&title, file->d_name,
+                              region_title_length(file->d_name)) &&
+           strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
+           is_socket(watch->directory, file->d_name))
+    meet(watch, &title);
   return true;
 }
 
@@ -404,18 +347,12 @@ static void tell_absent(struct region_watch *watch) {
 void region_list_look(struct region_watch *watch) {
   uint64_t end_ns =
       region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
-  if (watch->scan_ns == 0 && may_have_changed(watch))
-    begin_listing(watch);
+  if (watch->directory == NULL && may_have_changed(watch))
+    begin_scan(watch);
   for (size_t steps = 1; go_on(watch) && (steps % STEPS_AT_ONCE != 0 ||
                                           region_watch_now_ns(watch) <= end_ns);
        steps++)
     ;
-  if (watch->scan_ns != 0 && atomic_load(&list.is_busy) &&
-      watch->now.monotonic_ns - watch->scan_ns > LISTS_NS)
-    region_warn(region_about_host(watch),
-                "new regions are not found: a process holds the lock of %s, "
-                "for which /proc/%d/task/*/wchan shows a thread waits: end it.",
-                region_runtime_dir(), (int)getpid());
   tell_absent(watch);
 }
 

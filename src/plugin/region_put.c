@@ -69,7 +69,7 @@ static void gather(struct region_sum *sum) {
 struct put {
   const struct region_sum *sum;
   value_list_t list;
-  cdtime_t now, before; /* time of this put, and of the put before */
+  cdtime_t now, before; /* time of this put; just after the put before */
   struct region_sum_field *field;
   uint32_t copy;
   bool goes_on; /* the previous put had the copy and the field */
@@ -258,7 +258,7 @@ void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   struct put put = {.sum = sum,
                     .list = {.time = NS_TO_CDTIME_T(now_ns)},
                     .now = NS_TO_CDTIME_T(now_ns),
-                    .before = NS_TO_CDTIME_T(sum->put_ns)};
+                    .before = NS_TO_CDTIME_T(sum->put_ns + 1000)};
   region_sum_choose(sum);
   gather(sum);
   charge(sum, cores);

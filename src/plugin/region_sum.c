@@ -1,6 +1,7 @@
 /* A region_sum and its rows. */
 #include "regions.h"
 
+#include "base/array.h"
 #include "base/utf8.h"
 
 #include "utils/common/common.h"
@@ -26,7 +27,7 @@ void region_name_clean(char *clean, size_t size, const char *name) {
 
 static size_t size_of_row(const struct region_sum *sum,
                           const struct region_sum_row *row) {
-  return sizeof(*row) + strlen(row->name) + 1 + 4 * sizeof(void *) +
+  return sizeof(*row) + strlen(row->name) + 1 + 5 * sizeof(void *) +
          2 * (size_t)row->copies * sum->columns * sizeof(uint64_t);
 }
 
@@ -48,58 +49,35 @@ static struct region_sum_row *make_row(struct region_sum *sum,
   return NULL;
 }
 
-/* Returns the chain of a name in the hash table. The hash includes an address,
- * because names come from producers, which could otherwise choose names that
- * share a chain. */
-static struct region_sum_row **chain_of(const struct region_sum *sum,
-                                        const char *name) {
-  uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
-  for (; *name != '\0'; name++)
-    h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-  return &sum->chains[(h ^ h >> 32) & (sum->capacity - 1)];
+static const char *name_of(const void *sum, uint32_t i) {
+  return ((const struct region_sum *)sum)->rows[i]->name;
 }
 
-static void link_all(struct region_sum *sum) {
-  memset(sum->chains, 0, sum->capacity * sizeof(*sum->chains));
-  for (size_t i = 0; i < sum->len; i++) {
-    struct region_sum_row **chain = chain_of(sum, sum->rows[i]->name);
-    sum->rows[i]->next = *chain;
-    *chain = sum->rows[i];
-  }
-}
-
-static bool make_room(struct region_sum *sum) {
-  size_t capacity = sum->capacity > 0 ? 2 * sum->capacity : 64;
-  if (sum->len < sum->capacity)
-    return true;
-  void *rows = realloc(sum->rows, capacity * sizeof(*sum->rows));
-  sum->rows = rows != NULL ? rows : sum->rows;
-  void *chains = realloc(sum->chains, capacity * sizeof(*sum->chains));
-  sum->chains = chains != NULL ? chains : sum->chains;
-  if (rows == NULL || chains == NULL)
-    return false;
-  sum->capacity = capacity;
-  link_all(sum);
-  return true;
+/* Returns the row with this clean name. Adds it if `make` is set. */
+static struct region_sum_row *find_clean(struct region_sum *sum,
+                                         const char *clean, bool make) {
+  uint32_t found;
+  if (strcmp(clean, sum->other->name) == 0)
+    return NULL;
+  if (key_index_find(&sum->names, clean, &found))
+    return sum->rows[found];
+  if (!make || !key_index_reserve(&sum->names) ||
+      !array_reserve(&sum->rows, sum->len, &sum->capacity,
+                     2 * sizeof(*sum->rows)))
+    return NULL;
+  struct region_sum_row *row = make_row(sum, clean);
+  if (row == NULL)
+    return NULL;
+  sum->rows[sum->len] = row;
+  key_index_add(&sum->names, (uint32_t)sum->len++);
+  return row;
 }
 
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
                                        bool make) {
   char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
   region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
-  if (strcmp(clean, sum->other->name) == 0)
-    return NULL;
-  struct region_sum_row *row = sum->capacity > 0 ? *chain_of(sum, clean) : NULL;
-  while (row != NULL && strcmp(row->name, clean) != 0)
-    row = row->next;
-  if (row != NULL || !make || !make_room(sum))
-    return row;
-  row = make_row(sum, clean);
-  if (row == NULL)
-    return NULL;
-  struct region_sum_row **chain = chain_of(sum, clean);
-  row->next = *chain;
-  return sum->rows[sum->len++] = *chain = row;
+  return find_clean(sum, clean, make);
 }
 
 /* ---------------------------------------------------------------------------
@@ -239,7 +217,7 @@ void region_sum_forget(struct region_sum *sum) {
       sum->rows[kept++] = row;
   }
   sum->len = kept;
-  link_all(sum);
+  key_index_renumber(&sum->names, (uint32_t)kept);
 }
 
 /* ---------------------------------------------------------------------------
@@ -282,25 +260,29 @@ static void name_field(char name[REGION_SUM_NAME_SIZE],
     }
 }
 
-static void describe_field(struct region_sum *sum,
-                           const struct region_directory *directory, uint32_t t,
-                           uint32_t f) {
-  const struct percore_table *table = &directory->described[t];
-  const struct percore_field *described = &table->fields[f];
+static struct region_sum_field
+read_field(const struct region_directory *directory, uint32_t t, uint32_t f) {
+  const struct percore_field *described = &directory->described[t].fields[f];
   const struct region_field *record =
       &directory->fields[directory->tables[t].first_field + f];
-  struct region_sum_field *field = &sum->fields[f];
-  *field = (struct region_sum_field){
+  struct region_sum_field field = {
       .kind = record->kind,
       .aggregation = record->aggregation,
       .column = record->column,
       .cells = record->cells,
       .sub_bits = record->sub_bits,
-      .wanted = region_config_wants_field(sum->config, described->name),
       .cycles = is_in_cycles(described),
   };
-  sstrncpy(field->name, described->name, sizeof(field->name));
-  name_field(field->label, sum, table, described);
+  sstrncpy(field.name, described->name, sizeof(field.name));
+  return field;
+}
+
+/* True if the counts of a field continue those of another table's field. */
+static bool continues(const struct region_sum_field *field,
+                      const struct region_sum_field *before) {
+  return strcmp(field->name, before->name) == 0 &&
+         field->kind == before->kind && field->cells == before->cells &&
+         field->sub_bits == before->sub_bits && field->cycles == before->cycles;
 }
 
 /* Returns the field by which Top ranks rows, or NULL if Top is not configured
@@ -402,8 +384,13 @@ static bool describe(struct region_sum *sum,
   sstrncpy(sum->instance, instance, sizeof(sum->instance));
   if (!make_arrays(sum))
     return false;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    describe_field(sum, directory, t, f);
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct percore_table *table = &directory->described[t];
+    sum->fields[f] = read_field(directory, t, f);
+    sum->fields[f].wanted =
+        region_config_wants_field(sum->config, sum->fields[f].name);
+    name_field(sum->fields[f].label, sum, table, &table->fields[f]);
+  }
   sum->ranks_by = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
@@ -425,6 +412,7 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
       region_config_table(budget->config, directory->described[t].name);
   sum->budget = budget;
   sum->tsc_hz = tsc_hz;
+  key_index_init_names(&sum->names, sum, name_of);
   set_structure(sum, directory, t);
   if (!region_allowance_take(&budget->memory, size_of_sum(sum))) {
     free(sum);
@@ -451,7 +439,7 @@ void region_sum_free(struct region_sum *sum) {
   free(sum->core_used);
   free(sum->core_put);
   free(sum->rows);
-  free(sum->chains);
+  key_index_free(&sum->names);
   free(sum);
 }
 
@@ -466,15 +454,10 @@ bool region_sum_fits(const struct region_sum *sum,
       directory->header.core_count != sum->core_count)
     return false;
   for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
-    const struct region_field *record =
-        &directory->fields[table->first_field + f];
-    const struct percore_field *described = &directory->described[t].fields[f];
-    if (strcmp(field->name, described->name) != 0 ||
-        field->kind != record->kind || field->column != record->column ||
-        field->cells != record->cells || field->sub_bits != record->sub_bits ||
-        field->aggregation != record->aggregation ||
-        field->cycles != is_in_cycles(described))
+    struct region_sum_field field = read_field(directory, t, f);
+    if (!continues(&field, &sum->fields[f]) ||
+        field.column != sum->fields[f].column ||
+        field.aggregation != sum->fields[f].aggregation)
       return false;
   }
   return true;
@@ -486,12 +469,9 @@ bool region_sum_fits(const struct region_sum *sum,
 
 static const struct region_sum_field *
 same_field(const struct region_sum *sum, const struct region_sum_field *other) {
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
-    if (strcmp(field->name, other->name) == 0 && field->kind == other->kind &&
-        field->cells == other->cells && field->sub_bits == other->sub_bits)
-      return field;
-  }
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    if (continues(other, &sum->fields[f]))
+      return &sum->fields[f];
   return NULL;
 }
 
@@ -526,8 +506,7 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
   sum->other->shown |= from->other->shown;
   inherit_row(sum, sum->other, from, from->other);
   for (size_t i = 0; i < from->len; i++) {
-    struct region_sum_row *row =
-        region_sum_find(sum, from->rows[i]->name, true);
+    struct region_sum_row *row = find_clean(sum, from->rows[i]->name, true);
     if (row != NULL)
       inherit_row(sum, row, from, from->rows[i]);
   }

@@ -84,16 +84,13 @@ static void propose(struct region_input *input,
       region_weights_add(candidate->row->weight, candidate->weight);
 }
 
-/* Moves the rows that compete to the front, and shows the first of them. */
+/* Ranks the rows that compete, and shows the first of them. */
 static void choose(struct region_sum *sum) {
-  struct region_sum_row **rows = sum->rows;
+  struct region_sum_row **rows = sum->rows + sum->capacity;
   size_t len = 0;
   for (size_t i = 0; i < sum->len; i++)
-    if (rows[i]->shown || rows[i]->contends) {
-      struct region_sum_row *row = rows[i];
-      rows[i] = rows[len];
-      rows[len++] = row;
-    }
+    if (sum->rows[i]->shown || sum->rows[i]->contends)
+      rows[len++] = sum->rows[i];
   if (len > 0)
     qsort(rows, len, sizeof(*rows), compare_rights);
   for (size_t i = sum->config->top; i < len; i++)

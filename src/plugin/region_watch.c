@@ -174,7 +174,7 @@ static void join(struct region_instance *instance, uint32_t t) {
   const char *suffix = instance->name[0] != '\0' ? instance->name : uid;
   const char *name = instance->name;
   if (!instance->budget->config->report_per_instance) {
-    if (instance->budget->sums == NULL && instance->watch->scan_ns != 0)
+    if (instance->budget->sums == NULL && instance->watch->directory != NULL)
       return; /* other users' sockets may follow */
     if (instance->budget->sums == NULL)
       set_apart(instance, suffix);

@@ -40,10 +40,9 @@
  *            +- other                what no shown row has counted
  *
  * The thread of region_thread uses all of this, and no other thread does,
- * except that the thread which lists the runtime directory has `list` in
- * region_list.c, and that the sampler's thread reads empty_polls, under their
- * lock. The thread ends when there is nothing to read. From then on,
- * region_thread_keep looks for regions in each interval, and starts it again.
+ * except that the sampler's thread reads empty_polls, under their lock. The
+ * thread ends when there is nothing to read. From then on, region_thread_keep
+ * looks for regions in each interval, and starts it again.
  *
  *   round      what the thread does in one interval: region_watch_round
  *   scan       reading all of a table or of the runtime directory; may take
@@ -73,8 +72,10 @@
 #include "region_watch.h"
 #include "region_workers.h"
 
+#include "base/key_index.h"
 #include "region/reader.h"
 
+#include <dirent.h>
 #include <errno.h>
 
 /* ---------------------------------------------------------------------------
@@ -122,7 +123,6 @@ struct region_sum_field {
 /* Arrays of values are [copy][column]. Copy 0 is the sum over all cores, copy
  * 1 + N is core N. */
 struct region_sum_row {
-  struct region_sum_row *next; /* with the same hash */
   uint64_t put; /* number of the last put that contained the row; 0: none */
   uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
                         did not contain it */
@@ -168,8 +168,10 @@ struct region_sum {
   const struct region_sum_field
       *ranks_by; /* by which Top ranks rows, or NULL */
 
-  struct region_sum_row **rows, **chains; /* chains: hash table of `capacity` */
+  /* The rows; then `capacity` more pointers, in which rows are ranked. */
+  struct region_sum_row **rows;
   size_t len, capacity, shown;
+  struct key_index names; /* finds rows by name */
   struct region_sum_row *other;
   struct region_input *inputs; /* tables of producers that are added to it */
   uint32_t open;               /* inputs that are being read */
@@ -296,8 +298,7 @@ struct region_instance {
                                have ended, until its last counts are read; 0 */
   uint64_t counted_in;      /* the last round in which its workers were read */
   enum region_health health;
-  bool listed;    /* the socket is in the runtime directory */
-  bool met;       /* the present scan of the directory has found it */
+  bool met;       /* the present scan of the directory has found its socket */
   bool restarted; /* the name has a different producer than in the previous
                      round */
   bool silent;    /* a process listens but does not answer, or is stopped */
@@ -313,8 +314,7 @@ struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  uint64_t scan_ns;           /* CLOCK_MONOTONIC: when the present scan of
-                                 the runtime directory began; 0: none runs */
+  DIR *directory;             /* that the present scan reads; NULL: none */
   uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
   bool strangers;             /* it has sockets at which nobody listens */
   uint64_t after_boottime_ns; /* initial value of that of an instance */
@@ -362,7 +362,8 @@ void region_sum_free(struct region_sum *sum);
 bool region_sum_fits(const struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t);
 
-/* Copies the counts from `from` for fields with the same name and kind. */
+/* Copies the counts from `from`, by name, for fields with the same name, kind
+ * and unit. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
 /* Copies the name of a row, which is untrusted bytes, for use in an identifier.

@@ -143,7 +143,7 @@ static int begin_tables(struct percore_region *region) {
     return -1;
   for (uint32_t t = 0; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
-    row_index_init(&region->state[t].names, region_label(region, table, 0),
+    key_index_init(&region->state[t].names, region_label(region, table, 0),
                    region_label_size(table));
     if (region_provide(region, table->live_offset,
                        sizeof(struct region_table_live)) != 0)
@@ -171,7 +171,7 @@ static int fill_region(struct percore_region *region, const char *name,
 static void free_region(struct percore_region *region) {
   int saved = errno;
   for (uint32_t t = 0; region->state != NULL && t < region->table_count; t++) {
-    row_index_free(&region->state[t].names);
+    key_index_free(&region->state[t].names);
     if (region->state[t].removed != NULL)
       munmap(region->state[t].removed, region->state[t].removed_size);
   }

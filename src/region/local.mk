@@ -8,6 +8,7 @@ noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
 	src/base/cached.h \
 	src/base/clock.h \
+	src/base/key_index.c src/base/key_index.h \
 	src/base/utf8.c src/base/utf8.h \
 	src/percore.h src/percore_update.h \
 	src/region/allowance.h \
@@ -17,6 +18,7 @@ libregion_la_SOURCES = \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
+	src/region/functions.c \
 	src/region/grace.c \
 	src/region/handles.c \
 	src/region/histogram.c \
@@ -33,7 +35,6 @@ libregion_la_SOURCES = \
 	src/region/receive.c src/region/receive.h \
 	src/region/reset.c \
 	src/region/row.c \
-	src/region/row_index.c src/region/row_index.h \
 	src/region/schema.c \
 	src/region/serve.c \
 	src/region/slot.c \

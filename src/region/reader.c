@@ -48,6 +48,10 @@ void region_reader_use_allowance(struct region_reader *reader,
   reader->allowance = allowance;
 }
 
+void region_reader_find(struct region_reader *reader, bool found) {
+  reader->is_absent = !found;
+}
+
 /* Drops a connection that was not received from. A child takes along what has
  * arrived. */
 static void drop_coming(struct region_reader *reader) {
@@ -161,7 +165,9 @@ int region_reader_connect(struct region_reader *reader) {
   const struct region_reader_options *options = &reader->options;
   if (coming->socket >= 0)
     return 0;
-  if (region_receive_is_held_up(&reader->child)) {
+  if (reader->is_absent) {
+    region_fails(&reader->fault, ENOENT, "");
+  } else if (region_receive_is_held_up(&reader->child)) {
     region_fails(&reader->fault, EBUSY,
                  "a process that received descriptors from its producer cannot "
                  "exit; perhaps a file system does not answer");
@@ -312,6 +318,12 @@ bool region_reader_is_stopped(const struct region_reader *reader) {
   close(fd);
   const char *state = len > 0 ? strrchr(text, ')') : NULL; /* ends the name */
   return state != NULL && (state[2] == 'T' || state[2] == 't');
+}
+
+bool region_reader_may_return(const struct region_reader *reader) {
+  bool closed = reader->left && reader->ended;
+  return has_view(reader) && !closed &&
+         !region_connection_lost_process(&reader->connection);
 }
 
 bool region_reader_ended(const struct region_reader *reader) {

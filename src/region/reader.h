@@ -63,6 +63,11 @@ void region_reader_close(struct region_reader *reader);
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
+/* Tells the reader whether its socket exists, if the caller knows: one that
+ * does not exist is not looked up, because a look-up in vain takes the lock of
+ * the directory, which another process may hold for ever. */
+void region_reader_find(struct region_reader *reader, bool found);
+
 /* Starts to connect, unless the reader is already connecting. The next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
  * ENOTSOCK if no process serves the region. */
@@ -117,6 +122,10 @@ uid_t region_reader_uid(const struct region_reader *reader);
  * a debugger. Its values can be read, but do not change. */
 bool region_reader_is_stopped(const struct region_reader *reader);
 
+/* True if the producer that was read last may serve the same region again: it
+ * has not closed the region, and its process may still run. */
+bool region_reader_may_return(const struct region_reader *reader);
+
 /* True if the last producer that went away had called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
 
@@ -144,6 +153,9 @@ struct region_slot_view {
   uint64_t since_boottime_ns;
   uint64_t polled_tsc; /* up to when total_cycles has the thread's time */
   uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
+  /* The last check of the thread's CPU time: when it was, the CPU time so far,
+   * and sleep_cycles at that time. */
+  uint64_t checked_tsc, checked_cpu_ns, checked_sleep;
 };
 
 /* What the producer refused; zeros if the reader has no region. */

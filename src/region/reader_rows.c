@@ -84,6 +84,9 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
                    (uint64_t *)(void *)&head);
   slot->polled_tsc = percore_polled_(&head);
   slot->asleep_tsc = head.asleep_tsc;
+  slot->checked_tsc = head.checked_tsc;
+  slot->checked_cpu_ns = head.checked_cpu_ns;
+  slot->checked_sleep = head.checked_sleep;
 }
 
 /* ---------------------------------------------------------------------------

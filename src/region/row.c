@@ -126,16 +126,16 @@ static int add_named(struct percore_region *region, uint32_t t,
                      const struct padded_name *name, uint32_t *row) {
   struct table_state *state = &region->state[t];
   uint32_t found;
-  if (row_index_find(&state->names, name->words, &found)) {
+  if (key_index_find(&state->names, name->words, &found)) {
     *row = found;
     return region_failed(EEXIST);
   }
-  if (row_index_reserve(&state->names) != 0)
+  if (!key_index_reserve(&state->names))
     return -1;
   if (find_room(region, t, &found) != 0)
     return refuse(region, t);
   begin_row(region, &region->tables[t], found, name);
-  row_index_add(&state->names, found);
+  key_index_add(&state->names, found);
   *row = found;
   return 0;
 }
@@ -225,7 +225,7 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
     return region_failed(ENOENT);
   if (region_removed_init(region, t) != 0)
     return -1;
-  row_index_remove(&region->state[t].names, row);
+  key_index_remove(&region->state[t].names, row);
   region_end_change(region_generation(region, table, row), REGION_GONE);
   region_remove_later(region, t, row,
                       (flags & PERCORE_NO_UPDATE_IN_FLIGHT) != 0);

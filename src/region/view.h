@@ -93,8 +93,9 @@ struct region_reader {
   char path[108];
   struct region_connection connection; /* to the producer of `view` */
   struct region_connection coming;     /* to a producer that is not read yet */
-  bool silent; /* the last producer was waited for in vain */
-  pid_t child; /* that received for this reader; 0: it has ended */
+  bool is_absent; /* region_reader_find: the socket does not exist */
+  bool silent;    /* the last producer was waited for in vain */
+  pid_t child;    /* that received for this reader; 0: it has ended */
   struct region_view view;
   bool left;  /* the view's producer is gone */
   bool ended; /* the last producer that left had called percore_destroy */

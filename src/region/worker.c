@@ -5,7 +5,16 @@
  * last polls before them. While a thread sleeps, its last round is not over:
  * the time of this round before the sleep is not accounted for yet, and the
  * sleep is, up to now. A slot that no thread holds is accounted for up to now,
- * so time between two threads counts as not useful. */
+ * so time between two threads counts as not useful.
+ *
+ * The cells know of the time off the CPU only if it was long (poll.c), and none
+ * of the CPU time that the system call which blocks takes. The thread's CPU
+ * time at its last check is exact. After this check, time awake is taken for
+ * CPU time. With this CPU time C, and the time in rounds with work B and
+ * without work E, all in shares of the wall time: E may contain time off the
+ * CPU, so that C - E to C of the CPU time was useful, and B is useful unless it
+ * is outside of these bounds. The error is at most E, and at most the time off
+ * the CPU in short rounds. */
 #include "worker.h"
 
 #include <errno.h>
@@ -36,21 +45,41 @@ static double share(uint64_t part, uint64_t whole) {
   return part < whole ? (double)part / (double)whole : 1;
 }
 
-/* Computes what happened between the last reading and this one. */
+/* Returns the CPU time, in cycles, that the thread has had up to polled_tsc. */
+static uint64_t ran_cycles(const struct region_slot_view *slot,
+                           const uint64_t *cells, uint64_t tsc_hz) {
+  uint64_t slept = cells[REGION_CORE_SLEEP] - slot->checked_sleep;
+  uint64_t awake = slot->polled_tsc - slot->checked_tsc - slept;
+  double checked = (double)slot->checked_cpu_ns * 1e-9 * (double)tsc_hz;
+  return awake + (checked < 0x1p63 ? (uint64_t)checked : 0);
+}
+
+static double clamp(double value, double low, double high) {
+  return fmin(fmax(value, low), high);
+}
+
+/* Computes what happened between the last reading and this one. ran: the
+ * thread's CPU time in cycles; NAN: unknown, as the thread is another one. */
 static void compare(struct region_worker *worker, const uint64_t *cells,
-                    uint64_t slept_cycles, uint64_t window) {
+                    uint64_t slept_cycles, double ran, uint64_t window) {
   worker->useful = worker->slept = worker->polled_empty = NAN;
   for (int c = 0; c < REGION_CORE_COLUMNS; c++)
     worker->growth[c] = cells[c] - worker->cells[c];
   if (!worker->polls || (worker->slot.state != REGION_LIVE &&
                          worker->growth[REGION_CORE_TOTAL] == 0))
     return;
-  worker->useful = share(worker->growth[REGION_CORE_BUSY], window);
-  worker->slept = share(slept_cycles - worker->slept_cycles, window);
+  double busy = share(worker->growth[REGION_CORE_BUSY], window);
+  double slept = share(slept_cycles - worker->slept_cycles, window);
   uint64_t empty =
       worker->growth[REGION_CORE_TOTAL] - worker->growth[REGION_CORE_BUSY] -
       worker->growth[REGION_CORE_SLEEP] - worker->growth[REGION_CORE_ABSENT];
-  worker->polled_empty = share((int64_t)empty > 0 ? empty : 0, window);
+  double polled = share((int64_t)empty > 0 ? empty : 0, window);
+  if (isnan(busy + slept + polled))
+    return;
+  double cpu = isnan(ran) ? busy + polled : clamp(ran / (double)window, 0, 1);
+  worker->useful = clamp(busy, cpu - polled, cpu);
+  worker->polled_empty = cpu - worker->useful;
+  worker->slept = fmax(slept - fmax(cpu - busy - polled, 0), 0);
 }
 
 static void judge(struct region_worker *worker, bool same_thread,
@@ -86,10 +115,14 @@ static void read_slot(struct region_worker *worker,
       cells[REGION_CORE_SLEEP] +
       (slot.asleep_tsc != 0 ? now_tsc - slot.asleep_tsc : 0);
   uint64_t from_tsc = known ? worker->until_tsc : since_tsc;
+  uint64_t ran =
+      ran_cycles(&slot, cells, region_reader_directory(reader)->header.tsc_hz);
   compare(worker, cells, slept_cycles,
+          same_thread ? (double)(int64_t)(ran - worker->ran_cycles) : NAN,
           from_tsc != 0 ? until_tsc - from_tsc : 0);
-  if (known && until_tsc == from_tsc)
+  if (same_thread && until_tsc == from_tsc)
     return; /* counts in the reading after the next poll */
+  worker->ran_cycles = ran;
   memcpy(worker->cells, cells, sizeof(worker->cells));
   worker->slept_cycles = slept_cycles;
   worker->until_tsc = until_tsc;

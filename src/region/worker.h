@@ -24,7 +24,9 @@ struct region_worker {
   struct region_slot_view slot;
   bool polls; /* calls percore_poll */
   /* Shares of the wall time between the last two readings, 0 to 1; NAN:
-   * unknown. polled_empty: on the CPU in rounds that handled nothing. */
+   * unknown. useful: the CPU time without polled_empty, which is the CPU time
+   * of rounds that handled nothing. slept: without the CPU time of falling
+   * asleep and of waking. */
   double useful, slept, polled_empty;
   uint64_t growth[REGION_CORE_COLUMNS]; /* of the cells, in the same time */
   /* How long a polling thread has neither polled nor slept, now and at the last
@@ -32,7 +34,8 @@ struct region_worker {
    * its core. 0 for threads that do not poll. */
   uint64_t still_ns, was_still_ns;
   /* The last reading; see worker.c. */
-  uint64_t cells[REGION_CORE_COLUMNS], slept_cycles, until_tsc, moved_ns;
+  uint64_t cells[REGION_CORE_COLUMNS], slept_cycles, ran_cycles, until_tsc,
+      moved_ns;
 };
 
 struct region_workers {

@@ -15,10 +15,11 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/key_index.h"
+
 #include "claim.h"
 #include "fault.h"
 #include "memory.h"
-#include "row_index.h"
 
 /* An element of a table's list of removed rows (grace.c). */
 struct removed_row {
@@ -28,7 +29,7 @@ struct removed_row {
 };
 
 struct table_state {
-  struct row_index names; /* live rows that were added by name */
+  struct key_index names; /* live rows that were added by name */
   uint32_t rows_reserved;
   uint32_t next_unused; /* rows below this have been used or added by number */
   /* max_rows + 1 elements, mapped when first needed. */

@@ -26,9 +26,9 @@ def program(context):
 class FastPath:
     """One process of the producer."""
 
-    def __init__(self, context, region, folder):
+    def __init__(self, context, region, folder, schema='1'):
         self.process = subprocess.Popen(
-            [program(context), region, '1'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [program(context), region, schema], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env=os.environ | {'PERCORE_RUNTIME_DIR': folder},
             preexec_fn=servers.end_with_parent)
         self._answer('its start')

@@ -3,11 +3,10 @@ to a page whose fault is never answered, because the page belongs to a file syst
 this process serves. Needs root, because it mounts the file system in a new mount
 namespace.
 
-    held_locks.py DIRECTORY directory PATH     the lock of a directory, by listing it as
-                                               a member of the group 65534; a second
-                                               process waits for it, to create a file,
-                                               so that nobody else gets it
-    held_locks.py DIRECTORY changed PATH       the same, just after the directory changed
+    held_locks.py DIRECTORY directory PATH     the lock of a directory, in which it may
+                                               create files as a member of the group
+                                               65534: it lists a directory of its own
+                                               there, which a second process removes
     held_locks.py DIRECTORY write PATH         none: it writes from the page to the memory
                                                that the producer at PATH hands over, and
                                                prints what the kernel answers
@@ -28,6 +27,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 from dead_files import LIBC, PR_SET_PDEATHSIG, mount, serve_files
 from producers import SEALS, Impostor, hello
@@ -72,12 +72,16 @@ def become_member():
 
 
 def hold_directory(page, path):
-    """Holds the lock of a directory, and lets a child process wait for it."""
-    said = copy(page, GETDENTS64, os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+    """Holds the lock of a directory: rmdir(2) takes it, and then waits for that of the
+    directory to remove."""
+    own = f"{path}/own-{os.getpid()}"
+    os.mkdir(own)
+    said = copy(page, GETDENTS64, os.open(own, os.O_RDONLY | os.O_DIRECTORY))
     if said is None and os.fork() == 0:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.close(os.open(f"{path}/late-{os.getpid()}", os.O_CREAT | os.O_WRONLY))
-        signal.pause()
+        os.rmdir(own)
+        os._exit(0)
+    time.sleep(0.2)  # until it waits
     return said
 
 
@@ -105,9 +109,7 @@ def hold(directory, what, path):
     page = stuck_page(directory)
     become_member()
     read, write = {"x86_64": (0, 1), "aarch64": (63, 64)}[os.uname().machine]
-    if what == "changed":
-        os.close(os.open(f"{path}/change-{os.getpid()}", os.O_CREAT | os.O_WRONLY))
-    if what in ("directory", "changed"):
+    if what == "directory":
         said = hold_directory(page, path)
     elif what in ("write", "read"):
         said = copy(page, write if what == "write" else read, received_from(path))

@@ -14,8 +14,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import (BUILD, Skip, check, is_root,  # noqa: E402
-                     online_cores, run_tests, say)
+                     online_cores, run_tests, say, wait_for)
 
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PERCORE = f"{BUILD}/percore"
 PRODUCERS = f"{BUILD}/contrib/producers"
 TIMEOUT = 60
@@ -126,6 +127,67 @@ def test_pthread():
             check(0 <= packets - row["packet_time"]["count"] <= 1, str(row))
         example.process.send_signal(signal.SIGTERM)
         example.end()
+
+
+def send(port, sizes):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for size in sizes:
+            sender.sendto(bytes(size), ("127.0.0.1", port))
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def check_udp(region, *command):
+    """Checks that a program that counts datagrams at a port counts all of them."""
+    port, sizes = free_port(), range(1, 101)
+    with Example(*command, str(port), str(len(sizes) + 1)) as example:
+        example.wait_until_alive()
+        wait_for(lambda: f"0100007F:{port:04X} " in read("/proc/net/udp"),
+                 f"a socket at port {port}")
+        send(port, sizes)
+        expected = {"rx_packets": len(sizes), "rx_bytes": sum(sizes)}
+        wait_for(lambda: example.rows(region, "port") == {str(port): expected},
+                 f"{expected}")
+        send(port, [0])
+        example.end()
+
+
+LIBRARY = f"{BUILD}/.libs"
+
+
+def read(path):
+    with open(path, encoding="utf8") as file:
+        return file.read()
+
+
+def need_library():
+    if not os.path.exists(f"{LIBRARY}/libpercore.so"):
+        raise Skip("the shared library was not built")
+    os.environ["LD_LIBRARY_PATH"] = LIBRARY
+
+
+def test_python():
+    """a Python program counts every datagram through ctypes"""
+    need_library()
+    check_udp("udppy", sys.executable, f"{SOURCE}/contrib/producers/udp.py")
+
+
+def test_rust():
+    """a Rust program counts every datagram"""
+    need_library()
+    if not shutil.which("rustc"):
+        raise Skip("there is no rustc")
+    with tempfile.TemporaryDirectory(prefix="percore-test-") as directory:
+        done = subprocess.run(
+            ["rustc", "-O", f"{SOURCE}/contrib/producers/udp.rs", "-L", LIBRARY,
+             "-l", "percore", "-o", f"{directory}/udp"],
+            capture_output=True, text=True, check=False, timeout=TIMEOUT)
+        check(done.returncode == 0 and done.stderr == "", done.stderr)
+        check_udp("udprs", f"{directory}/udp")
 
 
 def test_gateway():

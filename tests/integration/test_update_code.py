@@ -144,7 +144,7 @@ WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror", "-Wshado
 C_WARNINGS = WARNINGS + ["-Wdeclaration-after-statement", "-Wstrict-prototypes",
                          "-Wmissing-prototypes", "-Wold-style-definition",
                          "-Wnested-externs"]
-CXX_WARNINGS = WARNINGS + ["-Wold-style-cast"]
+CXX_WARNINGS = WARNINGS + ["-Wold-style-cast", "-Weffc++"]
 
 
 def need(*programs):
@@ -236,6 +236,24 @@ def check_abi(directory):
                   "linking with %s: %s" % (include, run.stderr))
 
 
+def check_functions():
+    """Checks that the library has a function for each update of the header."""
+    with open(os.path.join(INCLUDE, "percore_update.h")) as file:
+        header = file.read()
+    updates = re.findall(
+        r"^(?:static inline .*\b|#define )?(percore_[a-z_]*[a-z])\(", header, re.M)
+    updates = set(updates) - {"percore_histogram_bucket"}
+    check(len(updates) > 15, f"{updates}")
+    library = os.path.join(os.getcwd(), ".libs", "libpercore.so")
+    if not os.path.exists(library):
+        raise Skip("libpercore.so was not built")
+    symbols = subprocess.run(["nm", "-D", library], check=True, capture_output=True,
+                             text=True).stdout
+    exported = re.findall(r" T (\w+)", symbols)
+    for name in updates:
+        check(name + "_fn" in exported, name)
+
+
 MISTAKES = [
     ("percore_begin(slot), percore_begin(slot)", "sections do not nest"),
     ("percore_end(slot)", "has not begun"),
@@ -322,6 +340,8 @@ def main():
                    check_objects, compiler, directory)
         proves("with PERCORE_DEBUG, a wrong slot, table, row or section aborts",
                check_debug, directory)
+        proves("the library has a function for each update of percore_update.h",
+               check_functions)
         proves("a program with the header of another ABI does not link",
                check_abi, directory)
     return 1 if failures else 0

@@ -174,11 +174,15 @@ def test_room():
             check(False, f"in the last of {attempt + 1} tries")
 
 
+def busy_loop(core):
+    return ["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"]
+
+
 def test_no_room_beside_sleeper():
     """a core that other tasks fill has no room while a worker sleeps on it"""
     core = online_cores()[-1]
     with RuntimeDir(), Collectd(interval=INTERVAL).start() as collectd, \
-            Child(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"]):
+            Child(busy_loop(core)):
         sleeper = Workers(0, core, 5, [CONTROLS])
         begin = time.time()
         sleeper.wait_until_end()
@@ -220,6 +224,41 @@ def test_sleep_inside_round():
     """work before a sleep in the same round is useful"""
     for work, sleep in (5000, 100), (900, 50):
         check_workers(3, [f"{work}:{sleep}:inside"])
+
+
+BURSTS = "20:30:rival"  # 20 of each 50 us, at a higher priority
+
+
+def test_blocking_loops():
+    """the useful load of a loop that blocks is its CPU time, whether it tells percore of
+    its sleep or not, alone, beside another task, and beside short real-time bursts"""
+    for loop in "5:50", "20:20:silent", "5:20:inside":
+        check_workers(3, [loop])
+        with Child(busy_loop(online_cores()[-1])):
+            check_workers(3, [loop])
+        if is_root():
+            check_workers(3, [loop, BURSTS])
+
+
+def test_bursts_leave_no_room():
+    """a core on which real-time bursts interrupt a worker without packets is taken but
+    for the worker's CPU time"""
+    if not is_root():
+        raise Skip("real-time threads need root")
+    core = online_cores()[-1]
+    for attempt in range(TRIES):
+        with RuntimeDir(), Collectd(interval=INTERVAL).start() as collectd:
+            collectd.wait_for_reads(3)
+            worker = Workers(0, core, 4, ["0:0:empty", BURSTS])
+            worker.wait_until_end()
+            begin, end = worker.times[0][0] + 0.5, worker.times[-1][0]
+            taken = mean_taken(collectd, core, begin, end)
+            worker.process.communicate("")
+        truth = 100 - worker.useful(begin, end)
+        say(f"taken {taken:.1f}, truth {truth:.1f}")
+        if abs(taken - truth) <= POINTS:
+            return
+    check(False, f"in the last of {attempt + 1} tries")
 
 
 run_tests(globals(), "useful load", WORKER, f"{BUILD}/percore")

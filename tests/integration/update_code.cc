@@ -4,6 +4,7 @@
 #include <percore.hpp>
 
 #include <thread>
+#include <vector>
 
 extern "C" {
 void core_add(percore_core_row_t row, uint64_t n);
@@ -101,7 +102,8 @@ static_assert(described[1].max_rows == 8 &&
               "tables are constant");
 
 static uint64_t count(const percore::region &region) {
-  percore::slot slot(region, "cc");
+  percore::slot slot;
+  slot = percore::slot(region, "cc");
   percore_core_row_t port =
       percore_core_row(slot, region.core_table(tables::port), 0);
   percore_owned_row_t flow = percore_owned_row(
@@ -110,8 +112,15 @@ static uint64_t count(const percore::region &region) {
       region.shared_table(tables::slow), region.row(tables::slow, "cli"));
   section(slot, port, 100);
   percore::hist_add(port, region.histogram(tables::port, field::latency), 5);
-  percore::add(flow, 0, 3);
+  percore::prefetch(flow);
+  {
+    std::uint64_t last = 4;
+    percore::row_section together(flow);
+    percore::add(flow, 0, 2);
+    percore::add_growth(flow, 0, 5, last);
+  }
   percore::shared_add(slow, 0, 2);
+  percore::shared_set(slow, 1, 1);
   percore_poll(slot, 1);
   percore::asleep nap(slot);
   return region.row(tables::slow, "cli") == 0 ? 3 : 0; /* it was added above */
@@ -119,8 +128,10 @@ static uint64_t count(const percore::region &region) {
 
 /* Returns 0 if a reader of this process's own region sees the counts. */
 int use_objects(const char *name) {
-  percore::region made(name, described);
-  percore::region region(std::move(made));
+  const std::vector<percore_table> tables(std::begin(described),
+                                          std::end(described));
+  percore::region region;
+  region = percore::region(name, tables);
   uint64_t expected = 0, values[8] = {}, flow = 0;
   std::thread([&] { expected = count(region); }).join();
   percore_reader *reader = nullptr;
@@ -145,10 +156,13 @@ int main() {
   percore_options quiet = percore::options();
   quiet.quiet = 1;
   percore::region sink("no such name", described, quiet);
-  percore::slot slot(sink);
+  percore::slot slot(sink), no_slot;
   percore::add(percore_core_row(slot, sink.core_table(tables::port), 0),
                field::packets, 1);
-  if (sink.error() != EINVAL || slot.error() != ENODEV)
+  percore::add(percore_core_row(no_slot, sink.core_table(tables::port), 0),
+               field::packets, 1);
+  if (sink.error() != EINVAL || slot.error() != ENODEV ||
+      no_slot.error() != ENODEV || percore::region().error() != ENODEV)
     return 3;
   return use_objects("objects");
 }

@@ -9,6 +9,7 @@ plugin_region_tests = \
 	tests/unit/test_plugin_region_name \
 	tests/unit/test_plugin_region_property \
 	tests/unit/test_plugin_region_rows \
+	tests/unit/test_plugin_region_schema \
 	tests/unit/test_plugin_region_thread \
 	tests/unit/test_plugin_region_watch
 check_PROGRAMS += $(plugin_region_tests)
@@ -27,6 +28,8 @@ tests_unit_test_plugin_region_rows_SOURCES = \
 tests_unit_test_plugin_region_rows_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_rows_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_rows_LDFLAGS = $(fault_ldflags)
+tests_unit_test_plugin_region_schema_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_schema_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_thread_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_thread_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)

@@ -12,9 +12,10 @@ REGION_TESTS = \
 	tests/unit/test_region_name \
 	tests/unit/test_region_poll \
 	tests/unit/test_region_author \
+	tests/unit/test_region_functions \
 	tests/unit/test_region_faults \
 	tests/unit/test_region_threads \
-	tests/unit/test_row_index
+	tests/unit/test_key_index
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
 check_LTLIBRARIES += libregionunit.la
@@ -31,6 +32,7 @@ tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_functions_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_faults_SOURCES = \
 	tests/unit/test_region_faults.c tests/unit/faults.h
 tests_unit_test_region_faults_LDADD = $(REGION_TEST_LDADD)
@@ -43,5 +45,5 @@ tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDFLAGS = \
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
-tests_unit_test_row_index_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)
 endif

@@ -68,6 +68,7 @@ struct row {
 struct producer {
   struct percore_region *region;
   unsigned schema, age; /* age in rounds */
+  bool single;          /* its table `flow` has a single row */
   struct row rows[ALL_TABLES][MOST_ROWS];
 };
 
@@ -86,6 +87,7 @@ static struct {
   /* The scenario. */
   unsigned tables, instances, top;
   bool per_core, row_option, drops, pieces, short_of_memory, few_values;
+  bool singles; /* producers may have single rows */
   /* The result of the events so far. */
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
@@ -135,9 +137,12 @@ static void begin_producer(unsigned place) {
   struct producer *producer = &play.producers[place];
   struct percore_table tables[ALL_TABLES];
   unsigned schema = chance(3);
+  bool single = play.singles && (play.state >> 40) % 2 == 0;
   for (unsigned p = 0; p < play.instances; p++)
-    if (play.producers[p].region != NULL)
+    if (play.producers[p].region != NULL) {
       schema = play.producers[p].schema;
+      single = play.producers[p].single;
+    }
   for (unsigned t = 0; t < ALL_TABLES; t++)
     tables[t] = (struct percore_table){
         .name = table_names[t],
@@ -147,10 +152,14 @@ static void begin_producer(unsigned place) {
         .max_rows = storages[t].rows,
         .row_name_size = 24,
         .flags = storages[t].flags};
-  if (schema != producer->schema)
+  if (single)
+    tables[FLOWS].max_rows = tables[FLOWS].row_name_size = 0;
+  if (schema != producer->schema || single != producer->single)
     play.schema_age = 0;
   *producer = (struct producer){
       .schema = schema,
+      .single = single,
+      .rows[FLOWS][0].live = single,
       .region =
           create(place, play.instances > 1 ? (place ? "two" : "one") : NULL,
                  tables, play.tables)};
@@ -193,7 +202,7 @@ static void add_some_row(struct producer *producer, unsigned t) {
 
 static void remove_some_row(struct producer *producer, unsigned t) {
   uint32_t row = row_named(producer, t, random_below(NAMES));
-  if (row == UINT32_MAX)
+  if (row == UINT32_MAX || (producer->single && t == FLOWS))
     return;
   assert_int_equal(
       percore_row_remove(producer->region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT),
@@ -456,12 +465,14 @@ static void play_seed(unsigned seed) {
   play.pieces = chance(6);
   play.short_of_memory = chance(8);
   play.few_values = chance(4);
+  play.singles = seed % 4 == 0;
   play.tables = play.pieces || play.short_of_memory ? 4 : 3;
   fprintf(stderr,
           "seed %u: instances %u top %u cores %d row %d drops %d "
-          "pieces %d memory %d values %d\n",
+          "pieces %d memory %d values %d singles %d\n",
           seed, play.instances, play.top, play.per_core, play.row_option,
-          play.drops, play.pieces, play.short_of_memory, play.few_values);
+          play.drops, play.pieces, play.short_of_memory, play.few_values,
+          play.singles);
   set_up();
   host_now_ns = play.pieces ? hours_pass : NULL;
   host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;

@@ -968,6 +968,69 @@ TEST(an_instance_that_ended_gives_its_place_to_the_next) {
   assert_null(fake_logged(LOG_WARNING, "at most 256 regions"));
 }
 
+/* Two names come in each round, and those of the round before end. With
+ * `crash`, their regions are not closed, and their process, which is the
+ * test's, lives. */
+static void count_under_600_names(bool crash) {
+  char name[16];
+  start_watch("");
+  for (unsigned i = 0; i < 600; i++) {
+    unsigned place = i % COUNT_OF(served), before = (i + 2) % COUNT_OF(served);
+    snprintf(name, sizeof(name), "%u", i);
+    end_producer(place);
+    add(create_usual(place, name), "a", 0, PACKETS, 1);
+    if (served[before] != NULL && crash)
+      abandon_producer(before);
+    else
+      end_producer(before);
+    if (i % 2 == 1)
+      play_round(SECOND / 10);
+  }
+  assert_count(HOST "port_packets", "all", "a", 600);
+}
+
+TEST(a_name_that_is_forgotten_takes_no_first_counts_of_others) {
+  count_under_600_names(false);
+}
+
+TEST(the_name_of_a_producer_that_lives_takes_no_first_counts_of_later_ones) {
+  count_under_600_names(true);
+}
+
+/* Nobody finds or serves the region until `region` is returned. */
+static struct percore_region *take_away(unsigned place, const char *path,
+                                        const char *to) {
+  struct percore_region *region = served[place];
+  for (int c = 0; c < SERVER_CONNECTIONS; c++)
+    region_close_fd(&region->server.connections[c].fd);
+  assert_return_code(rename(path, to), errno);
+  served[place] = NULL;
+  return region;
+}
+
+TEST(a_producer_whose_name_was_forgotten_counts_nothing_twice) {
+  char path[PATH_MAX], away[PATH_MAX + 8], name[16];
+  snprintf(path, sizeof(path), "%s/unit@away.sock",
+           getenv("PERCORE_RUNTIME_DIR"));
+  snprintf(away, sizeof(away), "%s.away", path);
+  start_watch("");
+  add(create_usual(1, "away"), "a", 0, PACKETS, 5);
+  play_round(SECOND);
+  struct percore_region *region = take_away(1, path, away);
+  for (int i = 0; i < 300; i++) {
+    snprintf(name, sizeof(name), "%d", i);
+    add(create_usual(0, name), "a", 0, PACKETS, 1);
+    play_round(SECOND / 10);
+    end_producer(0);
+  }
+  assert_return_code(rename(away, path), errno);
+  served[1] = region;
+  play_round(SECOND);
+  add(region, "a", 0, PACKETS, 2);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "a", 5 + 300 + 2);
+}
+
 TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "a", 0, PACKETS, 10);

@@ -36,6 +36,7 @@ TEST(marks_that_change_the_direction_of_text_are_replaced) {
                  "a" BAD "b");         /* U+202E */
   assert_cleaned("\xe2\x81\xa6", BAD); /* U+2066 */
   assert_cleaned("\xe2\x80\xa8", BAD); /* U+2028 */
+  assert_cleaned("\xc2\xa0", BAD);     /* U+00A0 */
 }
 
 TEST(ill_formed_bytes_are_replaced_one_by_one) {

@@ -60,6 +60,16 @@ static void wake(struct fixture *fixture) {
   head->sleep_cycles += slept;
 }
 
+/* The library asks the kernel for the CPU time of the thread, which has had so
+ * much more of it since the last check. */
+static void check_cpu(struct fixture *fixture, double seconds) {
+  struct percore_slot_head *head = fixture->slot.head;
+  uint64_t hz = region_reader_directory(fixture->reader)->header.tsc_hz;
+  head->checked_tsc = fixture->now;
+  head->checked_cpu_ns += (uint64_t)(seconds * SECOND * 1e9 / (double)hz);
+  head->checked_sleep = head->sleep_cycles;
+}
+
 static const struct region_worker *look(struct fixture *fixture) {
   assert_int_equal(region_workers_read(&fixture->workers, fixture->reader,
                                        fixture->now, fixture->now, 0),
@@ -156,6 +166,97 @@ TEST(work_before_a_sleep_counts_when_its_round_ends) {
   poll(&fixture, 1.25, 1.25);
   look(&fixture);
   assert_near(worker->useful, 1.25 / 1.5, 1e-9);
+}
+
+/* Begins to measure a worker that has polled and was checked. */
+static const struct region_worker *look_first(void) {
+  poll(&fixture, 1, 1);
+  check_cpu(&fixture, 1);
+  return look(&fixture);
+}
+
+TEST(cpu_time_of_a_call_that_blocks_is_useful_and_not_sleep) {
+  const struct region_worker *worker = look_first();
+  poll(&fixture, 0.125, 0.125);
+  sleep_now(&fixture);
+  fixture.now += 7ull * SECOND / 8;
+  wake(&fixture);
+  check_cpu(&fixture, 0.25);
+  look(&fixture);
+  assert_near(worker->useful, 0.25, 1e-6);
+  assert_near(worker->slept, 0.75, 1e-6);
+  assert_near(worker->polled_empty, 0, 1e-6);
+}
+
+TEST(a_worker_that_blocks_without_percore_sleep_is_useful_for_its_cpu_time) {
+  const struct region_worker *worker = look_first();
+  poll(&fixture, 1, 1);
+  check_cpu(&fixture, 0.25);
+  look(&fixture);
+  assert_near(worker->useful, 0.25, 1e-6);
+  assert_near(worker->slept, 0, 1e-6);
+}
+
+TEST(time_off_the_cpu_in_short_rounds_is_no_empty_poll) {
+  const struct region_worker *worker = look_first();
+  poll(&fixture, 1, 0);
+  check_cpu(&fixture, 0.375);
+  look(&fixture);
+  assert_near(worker->useful, 0, 1e-6);
+  assert_near(worker->polled_empty, 0.375, 1e-6);
+}
+
+TEST(busy_time_is_useful_within_what_the_cpu_time_allows) {
+  static const struct {
+    double busy, cpu, useful;
+  } cases[] = {
+      {0.25, 1, 0.25}, {0.25, 0.5, 0.25},   {0.25, 0.125, 0.125},
+      {0.75, 1, 0.75}, {0.75, 0.875, 0.75}, {0.75, 0.5, 0.5},
+      {0.75, 0, 0},
+  };
+  const struct region_worker *worker = look_first();
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    poll(&fixture, 1, cases[i].busy);
+    check_cpu(&fixture, cases[i].cpu);
+    look(&fixture);
+    assert_near(worker->useful, cases[i].useful, 1e-6);
+    assert_near(worker->polled_empty, cases[i].cpu - cases[i].useful, 1e-6);
+  }
+}
+
+TEST(a_check_counts_up_to_when_it_was_made) {
+  const struct region_worker *worker = look_first();
+  poll(&fixture, 0.25, 0.25);
+  check_cpu(&fixture, 0.25);
+  sleep_now(&fixture);
+  fixture.now += 3ull * SECOND / 4;
+  look(&fixture);
+  assert_near(worker->useful, 0.25, 1e-6);
+  assert_near(worker->slept, 0.75, 1e-6);
+  fixture.now += SECOND / 2;
+  wake(&fixture);
+  check_cpu(&fixture, 0.125);
+  poll(&fixture, 0.5, 0.125);
+  look(&fixture);
+  assert_near(worker->useful, 0.25, 1e-6);
+  assert_near(worker->slept, 0.375, 1e-6);
+  assert_near(worker->polled_empty, 0.375, 1e-6);
+}
+
+TEST(the_cpu_time_of_another_thread_is_not_compared) {
+  const struct region_worker *worker = look_first();
+  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
+  assert_return_code(percore_attach(fixture.region, "next", 2, &fixture.slot),
+                     0);
+  fixture.now += SECOND / 2;
+  polled_at(fixture.slot.head, fixture.now);
+  fixture.slot.head->checked_tsc = fixture.now;
+  fixture.slot.head->checked_cpu_ns = 1;
+  poll(&fixture, 0.5, 0.25);
+  look(&fixture);
+  assert_string_equal(worker->slot.name, "next");
+  assert_near(worker->useful, 0.25, 1e-6);
+  assert_near(worker->polled_empty, 0.25, 1e-6);
 }
 
 TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
