@@ -41,23 +41,23 @@ static const char *remedy_of(const struct region_instance *instance,
   return fault->error == EDQUOT ? "; raise MaxMemory" : "";
 }
 
-/* Logs once why the instance is not read. If the reason then becomes EBUSY,
- * because processes that refused the region's descriptors cannot exit, logs
- * this as well: the refusal is always logged first. c_complain is not used
- * because it is for collectd's own threads. */
+/* Logs once why the instance is not read. c_complain is not used because it is
+ * for collectd's own threads. */
 static void complain(struct region_instance *instance) {
   char remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
     return; /* there is no producer, which tell_change() reports */
-  if (instance->complaint == 0 ||
-      (error == EBUSY && instance->complaint != EBUSY)) {
+  if (instance->complaint == 0) {
     const char *why = error == ETIMEDOUT
                           ? "its producer listens but does not answer"
                           : region_reader_error(instance->reader);
-    region_warn(region_about(instance, why), "region %s is not read: %s%s",
-                instance->label, why, remedy_of(instance, remedy));
+    /* EBUSY: all regions of the user have one message */
+    region_warn(error == EBUSY ? region_about_host(instance->watch)
+                               : region_about(instance, why),
+                "region %s is not read: %s%s", instance->label, why,
+                remedy_of(instance, remedy));
     instance->complaint = error;
   }
 }
