@@ -127,16 +127,14 @@ static bool has_place(struct region_watch *watch,
   return false;
 }
 
-/* Logs why a socket is not connected to. All regions of a user from whom
- * nothing is received have one message. */
+/* Logs why a socket is not connected to: once for all instances of a region,
+ * and for all regions of users from whom nothing is received. */
 static void tell_refused(struct region_watch *watch,
                          const struct region_title *title,
                          struct region_reader *reader) {
   struct region_about about = region_about_host(watch);
-  if (region_reader_errno(reader) != EBUSY) {
+  if (region_reader_errno(reader) != EBUSY)
     about.region = title->region;
-    about.part = title->instance;
-  }
   region_warn(about, "region %s is not read: %s", title->region,
               region_reader_error(reader));
 }

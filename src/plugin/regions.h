@@ -307,8 +307,11 @@ struct region_instance {
   /* CLOCK_BOOTTIME: no producer of the name that started later was read. */
   uint64_t after_boottime_ns;
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
-  int complaint;      /* errno of the last logged reason why the instance is not
-                         read; 0: none */
+  /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
+  uint64_t calm_since_ns;
+  bool was_told, alarmed; /* ever reported; reported, and not well since then */
+  int complaint; /* errno of the last logged reason why the instance is not
+                    read; 0: none */
 };
 
 struct region_watch {
