@@ -17,6 +17,7 @@
 #include "connection.h"
 
 #include "base/cached.h"
+#include "base/portable.h"
 
 void region_connection_init(struct region_connection *connection) {
   *connection = (struct region_connection){
@@ -44,11 +45,8 @@ static void learn_peer(struct region_connection *connection) {
  * blocks, such as an automounter's. For the same reason, statx must not
  * query the file system of the file. */
 static int find_socket(const char *path) {
-  struct statx status;
   int file = cached_open(path, O_NOFOLLOW);
-  if (file < 0 || (statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-                         STATX_TYPE, &status) == 0 &&
-                   S_ISSOCK(status.stx_mode)))
+  if (file < 0 || S_ISSOCK(portable_mode(file)))
     return file;
   close(file);
   errno = ENOTSOCK;
