@@ -41,10 +41,10 @@ static inline int portable_getnode(unsigned *node) {
   return (int)syscall(SYS_getcpu, NULL, node, NULL);
 }
 
-/* Returns the mode of an open file, or 0 if it cannot be read. Unlike fstat,
- * does not ask a file system that answers over the network or in another
- * process. */
-static inline mode_t portable_mode(int fd) {
+/* Stores the mode and the owner of an open file. Unlike fstat, does not ask a
+ * file system that answers over the network or in another process. Returns 0,
+ * or -1 with errno set. */
+static inline int portable_stat(int fd, mode_t *mode, uid_t *owner) {
   struct {
     uint32_t mask, blksize;
     uint64_t attributes;
@@ -53,9 +53,12 @@ static inline mode_t portable_mode(int fd) {
     uint16_t others[113];
   } status; /* struct statx, which C libraries declare in different headers */
   const int flags = AT_EMPTY_PATH | 0x4000; /* AT_STATX_DONT_SYNC */
-  const unsigned type = 1;                  /* STATX_TYPE */
-  return syscall(SYS_statx, fd, "", flags, type, &status) == 0 ? status.mode
-                                                               : 0;
+  const unsigned wanted = 1 | 8;            /* STATX_TYPE, STATX_UID */
+  if (syscall(SYS_statx, fd, "", flags, wanted, &status) != 0)
+    return -1;
+  *mode = status.mode;
+  *owner = status.uid;
+  return 0;
 }
 
 /* ---------------------------------------------------------------------------
