@@ -283,16 +283,17 @@ uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column);
 
-/* Combines two values of a gauge (enum percore_aggregation). */
+/* Combines two values of a gauge (enum percore_aggregation), which are signed.
+ */
 static inline uint64_t region_combine_gauges(uint32_t aggregation, uint64_t a,
                                              uint64_t b) {
   switch (aggregation) {
   case PERCORE_SUM:
     return a + b;
   case PERCORE_MIN:
-    return a < b ? a : b;
+    return (int64_t)a < (int64_t)b ? a : b;
   case PERCORE_MAX:
-    return a > b ? a : b;
+    return (int64_t)a > (int64_t)b ? a : b;
   default:
     return b;
   }

@@ -120,7 +120,9 @@ static double value_of(const struct rates *rates,
   uint64_t birth = copy->births != NULL ? copy->births[c] : 0;
   if (field->kind == PERCORE_UPDOWN)
     return (double)(int64_t)(copy->now[c] - birth);
-  if (column->kind == RATE_VALUE || column->kind == RATE_STATE)
+  if (column->kind == RATE_VALUE)
+    return (double)(int64_t)copy->now[c];
+  if (column->kind == RATE_STATE)
     return (double)copy->now[c];
   if (copy->before == NULL)
     return NAN;

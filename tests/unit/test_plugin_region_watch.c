@@ -76,6 +76,20 @@ TEST(an_instance_that_ends_leaves_its_counts_in_the_sum) {
   assert_count(HOST "port_packets", "all", "eth0", 114);
 }
 
+TEST(negative_gauges_of_instances_are_less_than_others) {
+  static const char *const names[] = {"east", "west", "north"};
+  static const int64_t queues[] = {-8, 3, -5};
+  for (unsigned i = 0; i < COUNT_OF(names); i++) {
+    struct percore_region *region = create_usual(i, names[i]);
+    percore_slot_t slot = unit_attach(region, 1);
+    percore_core_table_t globals = unit_core_table(region, GLOBALS);
+    percore_set(percore_core_row(slot, globals, 0), 1, queues[i]);
+    assert_int_equal(percore_detach(region, slot), 0);
+  }
+  begin_watch("");
+  assert_true(gauge(HOST "globals_queue", "all", "all") == 3);
+}
+
 TEST(an_instance_found_late_adds_no_counts_from_long_before) {
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");

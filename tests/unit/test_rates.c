@@ -95,6 +95,16 @@ TEST(a_rate_is_the_count_between_two_reads_divided_by_their_time) {
   assert_near(value("eth0", "packets"), 0, 1e-9);
 }
 
+TEST(a_gauge_has_its_sign) {
+  percore_core_table_t globals = unit_core_table(fixture.region, GLOBALS);
+  struct rates_options options = {.rows = 1, .bytes_most = 1 << 20};
+  percore_set(percore_core_row(fixture.slot, globals, 0), 1, -40);
+  assert_int_equal(
+      rates_open(&fixture.rates, fixture.reader, GLOBALS + 1, &options), 0);
+  look(1);
+  assert_near(value("", "queue"), -40, 1e-9);
+}
+
 TEST(a_reset_never_enters_a_rate) {
   uint32_t row = add_port("eth0");
   count(row, 1000);
