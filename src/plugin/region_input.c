@@ -639,7 +639,7 @@ void region_input_stop(struct region_input *input) {
  * first scan is left out unless from_zero is set. */
 static void grow(struct region_input *input) {
   const struct region_sum *sum = input->sum;
-  bool decreased = false;
+  enum region_growth worst = REGION_GREW;
   if (!input->scanned && !input->from_zero)
     memcpy(input->last, input->now,
            (size_t)(input->now - input->last) * sizeof(*input->last));
@@ -649,14 +649,19 @@ static void grow(struct region_input *input) {
                                : input->instance->watch->now.stamp_ns;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->columns;
-    decreased |= region_row_count(sum, sum->other, copy, input->last + at,
-                                  input->now + at);
+    worst = MAX(worst, region_row_count(sum, sum->other, copy, input->last + at,
+                                        input->now + at));
   }
-  if (decreased)
+  if (worst == REGION_FELL)
     region_warn(region_about(input->instance, NULL),
                 "region %s: counters of table %s decreased, which a producer "
                 "must never do. They are reported again once they exceed their "
                 "former values.",
+                input->instance->label, sum->table);
+  else if (worst == REGION_LEAPT)
+    region_warn(region_about(input->instance, NULL),
+                "region %s: counters of table %s grew by 2^63 or more at once. "
+                "They are reported again once the producer is restarted.",
                 input->instance->label, sum->table);
 }
 

@@ -87,8 +87,15 @@ static void put_counter(struct put *put, const struct region_sum_row *row,
   unsigned __int128 count = cells;
   if (put->field->cycles && sum->tsc_hz != 0)
     count = count * NS_PER_S / sum->tsc_hz;
-  if (count > INT64_MAX)
+  if (count > INT64_MAX) {
+    region_warn(
+        region_about_sum(sum),
+        "region %s: table %s: a count exceeds 2^63 - 1, the most that "
+        "collectd can report, and has no more values: count in a larger "
+        "unit. It begins at 0 again when collectd is restarted.",
+        sum->budget->name, sum->table);
     return;
+  }
   put->list.time = time;
   put_derive(&put->list, "derive", row->name, (uint64_t)count);
   put->list.time = put->now;

@@ -162,15 +162,16 @@ void region_sum_combine(const struct region_sum *sum,
         value);
 }
 
-bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
-                      uint32_t copy, uint64_t *last, const uint64_t *cells) {
+enum region_growth region_row_count(const struct region_sum *sum,
+                                    struct region_sum_row *row, uint32_t copy,
+                                    uint64_t *last, const uint64_t *cells) {
   size_t at = (size_t)copy * sum->columns;
-  bool decreased = false;
+  enum region_growth worst = REGION_GREW;
   for (uint32_t n = 0; n < sum->counters.len; n++) {
     uint32_t c = sum->counters.list[n].column;
     uint64_t grown = cells[c] - last[c];
     if ((int64_t)grown < 0) {
-      decreased = true;
+      worst = MAX(worst, cells[c] < last[c] ? REGION_FELL : REGION_LEAPT);
       continue;
     }
     last[c] = cells[c];
@@ -178,7 +179,7 @@ bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
     if (row != sum->other)
       sum->other->now[at + c] -= grown;
   }
-  return decreased;
+  return worst;
 }
 
 /* ---------------------------------------------------------------------------

@@ -1465,6 +1465,34 @@ TEST(a_counter_that_decreases_is_reported_and_counts_above_its_old_value) {
   assert_int_equal(percore_detach(region, slot), 0);
 }
 
+TEST(a_counter_that_leaps_is_not_said_to_decrease) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 10);
+  begin_watch("");
+  count(region, "a", UINT64_C(1) << 63);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 10);
+  assert_non_null(
+      fake_logged(LOG_WARNING, "table flow grew by 2^63 or more at once"));
+  assert_null(fake_logged(LOG_WARNING, "decreased"));
+}
+
+TEST(a_count_beyond_what_collectd_can_report_is_a_warning) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", INT64_MAX);
+  begin_watch("");
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", INT64_MAX);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+  for (int round = 0; round < 3; round++) {
+    count(region, "a", 100);
+    play_round(SECOND);
+    assert_none(SUM, "all", "a");
+  }
+  assert_non_null(fake_logged(LOG_WARNING, "a count exceeds 2^63 - 1"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
 TEST(many_tables_have_no_more_than_max_values) {
   enum { TABLES_LEN = 100 };
   static char names[TABLES_LEN][8];
