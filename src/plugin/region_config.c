@@ -9,6 +9,7 @@
 
 static const struct region_config defaults = {
     .report_host = true,
+    .max_new_rows = 1000,
 };
 
 /* ---------------------------------------------------------------------------
@@ -151,6 +152,8 @@ static const struct config_option region_options[] = {
     CONFIG_BOOLEAN("ReportHost", struct region_config, report_host),
     CONFIG_BOOLEAN("ReportPerInstance", struct region_config,
                    report_per_instance),
+    CONFIG_NUMBER("MaxNewRows", config_integer, struct region_config,
+                  max_new_rows, "a whole number", 1, 10000000),
     {.key = "AllowUser",
      .read = config_strings,
      .add = add_user,

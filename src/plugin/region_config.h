@@ -38,6 +38,7 @@ struct region_config {
   enum region_per_core report_per_core;
   bool report_host;
   bool report_per_instance;
+  int max_new_rows; /* in an hour */
   bool users_given; /* if false, producers of every user are read */
   uid_t *users;
   size_t users_len;

@@ -372,9 +372,16 @@ static bool is_unwanted(const struct row *row, const char *name) {
 }
 
 /* True if there is no room for the values of another row. */
-static bool is_full(const struct region_sum *sum) {
+static bool lacks_values(const struct region_sum *sum) {
   return region_allowance_left(&sum->budget->values) <
          region_sum_row_values(sum);
+}
+
+/* True if no other row may be shown, except one that was shown before, or the
+ * single row of a table. */
+static bool is_full(const struct region_sum *sum) {
+  return lacks_values(sum) ||
+         (!sum->single && region_sum_new_rows(sum, sum->shown + 1) == 0);
 }
 
 /* Returns the row of the sum for an object, or `other` if the object is not
@@ -384,14 +391,15 @@ static struct region_sum_row *find_row(const struct row *row) {
   struct region_input *input = row->input;
   struct region_sum *sum = input->sum;
   bool ranks = sum->ranks_by != NULL;
-  bool full = is_full(sum);
   char name[REGION_ROW_NAME_SIZE];
   if (row->was_seen &&
       input->marks.candidate_in[row->number] == REGION_UNWANTED)
     return sum->other;
+  bool full = is_full(sum);
   if ((ranks && sum->shown == 0 && !sum->chooses_rows) ||
       (ranks && row->was_seen && !input->looks_names_up) ||
-      (!ranks && full && !input->looks_names_up && !sum->chooses_rows))
+      (!ranks && full && (row->was_seen || lacks_values(sum)) &&
+       !input->looks_names_up && !sum->chooses_rows))
     return NULL;
   if (!read_name(row, name) || is_unwanted(row, name))
     return sum->other;
@@ -674,13 +682,17 @@ static void finish(struct region_input *input) {
   input->ending = false;
   sum->is_new = true;
   sum->read_ns = input->instance->watch->now.monotonic_ns;
-  input->instance->watch->rows_left_out += input->left_out;
+  bool denies = is_full(sum) && !lacks_values(sum);
+  if (denies)
+    region_sum_deny(sum, input->left_out);
+  else
+    input->instance->watch->rows_left_out += input->left_out;
   if (input->left_out > 0 && sum->single)
     region_warn(region_about_sum(sum),
                 "region %s: table %s is not reported: MaxValues or MaxMemory "
                 "leave too little for its row; raise them.",
                 input->instance->budget->name, sum->table);
-  else if (input->left_out > 0)
+  else if (input->left_out > 0 && !denies)
     region_warn(region_about_sum(sum),
                 "region %s: table %s: %" PRIu64
                 " of its rows are counted only in `other`: a region may have "

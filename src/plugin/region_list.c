@@ -154,6 +154,7 @@ struct region_budget *region_budget_find(struct region_watch *watch,
   budget->config = config;
   budget->uid = uid;
   budget->log = &watch->log;
+  budget->new_row_ns = HOUR_NS / (uint64_t)config->max_new_rows;
   budget->memory.pool = &watch->memory;
   budget->values.pool = &watch->values;
   budget->next = watch->budgets;

@@ -2,6 +2,7 @@
 #include "regions.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 
 #include "utils/common/common.h"
@@ -100,16 +101,41 @@ static bool charge_other(struct region_sum *sum) {
   return true;
 }
 
+size_t region_sum_new_rows(const struct region_sum *sum, size_t rows) {
+  const struct region_budget *budget = sum->budget;
+  uint64_t now_ns = budget->log->now_ns;
+  uint64_t used_ns = MAX(budget->used_ns, now_ns) - now_ns;
+  size_t all = budget->rows - sum->shown + rows;
+  return MAX(all, budget->rows_most) - budget->rows_most +
+         (HOUR_NS - MIN(used_ns, HOUR_NS)) / budget->new_row_ns;
+}
+
+void region_sum_deny(struct region_sum *sum, uint64_t rows) {
+  struct region_budget *budget = sum->budget;
+  if (rows == 0)
+    return;
+  sum->inputs->instance->watch->new_rows_left_out += rows;
+  budget->denied_ns = budget->log->now_ns;
+  sstrncpy(budget->denied_in, sum->table, sizeof(budget->denied_in));
+}
+
 bool region_sum_show(struct region_sum *sum, struct region_sum_row *row) {
+  struct region_budget *budget = sum->budget;
   size_t values = region_sum_row_values(sum);
+  bool is_new = row->put == 0 && !sum->single;
   if (row->shown)
     return true;
   if (!sum->single && sum->charged <= sum->values)
     values += values - sum->charged; /* the cores of `other` */
-  if (!region_allowance_take(&sum->budget->values, values))
+  if ((is_new && region_sum_new_rows(sum, sum->shown + 1) == 0) ||
+      !region_allowance_take(&budget->values, values))
     return false;
+  if (is_new && budget->rows < budget->rows_most)
+    budget->used_ns =
+        MAX(budget->used_ns, budget->log->now_ns) + budget->new_row_ns;
   sum->charged += values;
   sum->shown++;
+  budget->rows_most = MAX(budget->rows_most, ++budget->rows);
   return row->shown = true;
 }
 
@@ -120,6 +146,7 @@ void region_sum_hide(struct region_sum *sum, struct region_sum_row *row) {
   region_allowance_give(&sum->budget->values, values);
   sum->charged -= values;
   sum->shown--;
+  sum->budget->rows--;
   row->shown = false;
 }
 
@@ -429,6 +456,7 @@ void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
   region_allowance_give(&sum->budget->values, sum->charged);
+  sum->budget->rows -= sum->shown;
   for (size_t i = 0; i < sum->len; i++)
     free_row(sum, sum->rows[i]);
   if (sum->other != NULL)

@@ -559,6 +559,7 @@ static void put_self(const struct region_watch *watch) {
   put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
   put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
   put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
+  put_derive(&list, "derive", "new_rows_left_out", watch->new_rows_left_out);
 }
 
 /* A sum is put if all of its inputs have been read completely since its last

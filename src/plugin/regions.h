@@ -94,6 +94,8 @@
  * two points, between which a data store finds it, and the order in which
  * collectd's threads write the points of one put does not matter. */
 
+#define REGION_SUM_NAME_SIZE 128
+
 /* What a user's producers of one region, with all its instances, may take, and
  * its sums: one for each table of the region or, if ReportPerInstance is set,
  * of an instance. */
@@ -104,12 +106,16 @@ struct region_budget {
   struct region_allowance memory, values;
   struct region_sum *sums;
   size_t instances;
+  size_t rows, rows_most; /* shown now; the most so far */
+  /* MaxNewRows: an hour divided by it, which a new row uses; CLOCK_MONOTONIC
+   * until when time is used; when a row was last denied, and in which table. */
+  uint64_t new_row_ns, used_ns, denied_ns;
+  char denied_in[REGION_SUM_NAME_SIZE];
+  bool denies;   /* it was told */
   uid_t uid;     /* -1: all users that AllowUser names */
   bool is_apart; /* its series have a suffix */
   char name[128];
 };
-
-#define REGION_SUM_NAME_SIZE 128
 
 struct region_sum_field {
   char name[REGION_SUM_NAME_SIZE];
@@ -328,10 +334,11 @@ struct region_watch {
   uint64_t topology_ns;
   uint64_t round;
   uint64_t put_ns; /* CLOCK_REALTIME: when values were last dispatched */
-  int regions, silent, stale, stuck;                      /* in this round */
-  uint64_t attaches_refused, adds_refused, rows_left_out; /* since start */
-  struct region_moment now;                               /* this round */
-  bool any_met; /* a region was found since start */
+  int regions, silent, stale, stuck; /* in this round */
+  /* since start */
+  uint64_t attaches_refused, adds_refused, rows_left_out, new_rows_left_out;
+  struct region_moment now; /* this round */
+  bool any_met;             /* a region was found since start */
 };
 
 /* ---------------------------------------------------------------------------
@@ -379,7 +386,16 @@ void region_name_clean(char *clean, size_t size, const char *name);
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
                                        bool make);
 
-/* Shows a row, unless its values exceed the budget. */
+/* Returns how many rows that were in no put may be shown, if the sum then shows
+ * `rows` rows. A store keeps each name that it has ever received, so the rows
+ * that take the places of others are limited (MaxNewRows). A region may show
+ * more rows than ever before. */
+size_t region_sum_new_rows(const struct region_sum *sum, size_t rows);
+
+/* Notes that rows are not shown because of MaxNewRows. */
+void region_sum_deny(struct region_sum *sum, uint64_t rows);
+
+/* Shows a row, unless its values exceed the budget, or its name MaxNewRows. */
 bool region_sum_show(struct region_sum *sum, struct region_sum_row *row);
 void region_sum_hide(struct region_sum *sum, struct region_sum_row *row);
 

@@ -254,7 +254,9 @@ static void remember(struct rates *rates) {
     size_t row = tile->first_row + i;
     if (tile->generations[i] == REGION_CHANGING)
       continue; /* the object may still be there at the next read */
-    past->incarnations[row] = region_incarnation(tile->generations[i]);
+    uint32_t incarnation = region_incarnation(tile->generations[i]);
+    rates->rows_new += incarnation - past->incarnations[row];
+    past->incarnations[row] = incarnation;
     for (uint32_t copy = 0; copy < rates->copies; copy++)
       memcpy(past_cells(rates, row, copy), cells_of(tile, i, copy),
              tile->columns * sizeof(uint64_t));
@@ -283,7 +285,8 @@ int rates_read(struct rates *rates, struct region_reader *reader,
   struct rates_past *past = &rates->past;
   struct region_tile *tile = &rates->tile;
   rates->rows_len = 0;
-  rates->rows_live = 0;
+  uint64_t live_before = rates->rows_live;
+  rates->rows_live = rates->rows_new = 0;
   rates->is_cut = false;
   rates->interval_s =
       past->read_ns != 0 ? (double)(now_ns - past->read_ns) / 1e9 : NAN;
@@ -299,6 +302,9 @@ int rates_read(struct rates *rates, struct region_reader *reader,
     remember(rates);
   }
   past->read_ns = now_ns;
+  double growth = (double)rates->rows_live - (double)live_before;
+  rates->replaced_per_s =
+      fmax((double)rates->rows_new - fmax(growth, 0), 0) / rates->interval_s;
   keep_first(rates);
   return 0;
 }

@@ -66,6 +66,10 @@ struct rates {
   double *values; /* storage for the values of all rows */
   size_t rows_len;
   uint64_t rows_live;
+  uint64_t rows_new; /* objects that were added since the last read */
+  /* How many objects per second took the places of others; NaN after the first
+   * read. */
+  double replaced_per_s;
 };
 
 /* Prepares to read the rates of a table. Returns 0 or -ENOMEM. The columns

@@ -40,6 +40,7 @@ HEALTHY = {
     'percore_host-self/derive-attaches_refused': grows(0),
     'percore_host-self/derive-row_adds_refused': grows(0),
     'percore_host-self/derive-rows_left_out': grows(0),
+    'percore_host-self/derive-new_rows_left_out': grows(0),
     'percore_host-self/derive-snapshots_dropped': grows(0),
     'percore_host-self/gauge-workers_stuck': 0.0,
     'percore_host_gtpu_port_rx_packets-all/derive-port:eth0|queue:3': grows(1000),
@@ -69,6 +70,8 @@ CASES = {
                    ['PercoreCountsLost']),
     'left-out': ({'percore_host-self/derive-rows_left_out': grows(1)},
                  ['PercoreValuesLeftOut']),
+    'new-names': ({'percore_host-self/derive-new_rows_left_out': grows(1)},
+                  ['PercoreNamesOfRowsChange']),
     'late': ({'percore_host-self/derive-snapshots_dropped': grows(1)}, ['PercoreValuesLeftOut']),
     'drops': ({'percore_host_gtpu_port_rx_drops-all/derive-port:eth0|queue:3': grows(1)},
               ['PercoreDrops']),
@@ -203,6 +206,7 @@ MUTANTS = [('>= 90\n', '>= 96\n'), ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m
            ('"regions_stale"} > 0\n        for', '"regions_stale"} > 1\n        for'),
            ('type="cores_unproven"', 'type="cores_idle"'), ('for: 15m', 'for: 13m'),
            ('type="cores_without_value"} > 0', 'type="cores_without_value"} >= 0'),
+           ('{type="new_rows_left_out"}[10m]) > 0', '{type="new_rows_left_out"}[10m]) > 1e9'),
            ('or 100 * c', 'or c')]
 
 

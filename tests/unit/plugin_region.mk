@@ -7,6 +7,7 @@ plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_log \
 	tests/unit/test_plugin_region_name \
+	tests/unit/test_plugin_region_new_rows \
 	tests/unit/test_plugin_region_property \
 	tests/unit/test_plugin_region_rows \
 	tests/unit/test_plugin_region_schema \
@@ -21,6 +22,8 @@ tests_unit_test_plugin_region_log_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_log_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_new_rows_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_new_rows_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_property_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_property_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_rows_SOURCES = \

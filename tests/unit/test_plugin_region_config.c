@@ -61,6 +61,13 @@ TEST(rows_are_chosen_by_name_or_expression) {
   assert_string_equal(session->top_field, "rx");
 }
 
+TEST(a_region_may_have_a_thousand_new_rows_an_hour_unless_told_otherwise) {
+  assert_accepted("<Region \"gtpu\">\nMaxNewRows 20\n</Region>\n"
+                  "Region \"*\"\n");
+  assert_int_equal(of("gtpu")->max_new_rows, 20);
+  assert_int_equal(of("other")->max_new_rows, 1000);
+}
+
 TEST(only_allowed_users_may_serve) {
   assert_accepted("<Region \"gtpu\">\nAllowUser \"root\" \"4711\"\n"
                   "</Region>\n");
@@ -90,6 +97,8 @@ TEST(a_bad_value_is_an_error_that_names_option_and_value) {
       {IN_REGION("ReportPerCore 2"), "ReportPerCore", "2"},
       {IN_REGION("ReportHost \"x\""), "ReportHost", "\"x\""},
       {IN_REGION("ReportPerInstance 1"), "ReportPerInstance", "1"},
+      {IN_REGION("MaxNewRows 0"), "MaxNewRows", "0"},
+      {IN_REGION("MaxNewRows 2.5"), "MaxNewRows", "2.5"},
       {IN_REGION("AllowUser 0"), "AllowUser", "0"},
       {IN_REGION("AllowUser \"\""), "AllowUser", "\"\""},
       {"<Region \"a\">\n<Table \"T\">\n</Table>\n</Region>\n", "Table",

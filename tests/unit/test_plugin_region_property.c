@@ -88,6 +88,7 @@ static struct {
   unsigned tables, instances, top;
   bool per_core, row_option, drops, pieces, short_of_memory, few_values;
   bool singles; /* producers may have single rows */
+  bool few_new_rows;
   /* The result of the events so far. */
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
@@ -435,8 +436,9 @@ static void look(bool quiet) {
 /* Writes a configuration in which all tables have the same options. */
 static void configure(char *lines, size_t size) {
   size_t used =
-      (size_t)snprintf(lines, size, "<Region \"unit\">\nReportPerCore %s\n",
-                       play.per_core ? "true" : "false");
+      (size_t)snprintf(lines, size, "<Region \"unit\">\nReportPerCore %s\n%s",
+                       play.per_core ? "true" : "false",
+                       play.few_new_rows ? "MaxNewRows 2\n" : "");
   for (unsigned t = 0; t < play.tables; t++) {
     used += (size_t)snprintf(lines + used, size - used, "<Table \"%s\">\n",
                              table_names[t]);
@@ -466,13 +468,14 @@ static void play_seed(unsigned seed) {
   play.short_of_memory = chance(8);
   play.few_values = chance(4);
   play.singles = seed % 4 == 0;
+  play.few_new_rows = seed % 3 == 0;
   play.tables = play.pieces || play.short_of_memory ? 4 : 3;
   fprintf(stderr,
           "seed %u: instances %u top %u cores %d row %d drops %d "
-          "pieces %d memory %d values %d singles %d\n",
+          "pieces %d memory %d values %d singles %d new rows %d\n",
           seed, play.instances, play.top, play.per_core, play.row_option,
           play.drops, play.pieces, play.short_of_memory, play.few_values,
-          play.singles);
+          play.singles, play.few_new_rows);
   set_up();
   host_now_ns = play.pieces ? hours_pass : NULL;
   host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;
