@@ -208,7 +208,7 @@ static void tell_refusals(const struct region_instance *instance) {
 }
 
 /* Reports once that new rows are left out, and that none was for an hour. */
-static void tell_new_rows(const struct region_instance *instance) {
+static void tell_new_rows(struct region_instance *instance) {
   struct region_budget *budget = instance->budget;
   bool denies = budget->denied_ns != 0 &&
                 instance->watch->now.monotonic_ns - budget->denied_ns < HOUR_NS;
