@@ -244,8 +244,6 @@ TEST(a_single_row_is_never_too_new) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir,
-    .after_all = unit_remove_runtime_dir,
     .before_each = set_up,
     .after_each = tear_down,
 };
