@@ -379,8 +379,10 @@ static bool is_put(const struct region_instance *instance) {
 /* Refreshes the connection. If the producer has ended, its region is read once
  * more before a successor is connected. */
 static void refresh(struct region_instance *instance) {
-  if (!region_instance_is_alive(instance) && is_put(instance))
+  if (!region_instance_is_alive(instance) && is_put(instance)) {
     region_instance_free_inputs(instance);
+    region_reader_forget(instance->reader);
+  }
   switch (region_reader_refresh(instance->reader)) {
   case REGION_WENT:
     went(instance);

@@ -90,6 +90,10 @@ enum region_event region_reader_refresh(struct region_reader *reader);
  * time. */
 void region_reader_give_back(struct region_reader *reader);
 
+/* Gives back the memory of a producer that is gone, unless it may return. Its
+ * values can then no longer be read. */
+void region_reader_forget(struct region_reader *reader);
+
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region or no connection: as a fault, as an errno

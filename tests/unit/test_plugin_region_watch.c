@@ -77,6 +77,36 @@ TEST(an_instance_that_ends_leaves_its_counts_in_the_sum) {
   assert_count(HOST "port_packets", "all", "eth0", 114);
 }
 
+/* Returns how many times this process has the memory of a region open. */
+static int count_memories(void) {
+  char path[64], target[64];
+  int memories = 0;
+  for (int fd = 0; fd < 256; fd++) {
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, target, sizeof(target) - 1);
+    target[length > 0 ? length : 0] = '\0';
+    memories += strncmp(target, "/memfd:unit", 11) == 0;
+  }
+  return memories;
+}
+
+TEST(the_memory_of_a_producer_that_has_ended_is_given_back) {
+  struct percore_region *region = create_usual(0, NULL);
+  add(region, "eth0", 1, PACKETS, 7);
+  begin_watch("");
+  assert_true(count_memories() > 0);
+  add(region, "eth0", 1, PACKETS, 2);
+  end_producer(0);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 9);
+  play_round(SECOND);
+  assert_int_equal(count_memories(), 0);
+  region = create_usual(0, NULL);
+  add(region, "eth0", 1, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 10);
+}
+
 TEST(negative_gauges_of_instances_are_less_than_others) {
   static const char *const names[] = {"east", "west", "north"};
   static const int64_t queues[] = {-8, 3, -5};
