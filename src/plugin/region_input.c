@@ -782,6 +782,7 @@ void region_input_leave(struct region_input *input) {
   while (*link != input)
     link = &(*link)->next_of_sum;
   *link = input->next_of_sum;
+  region_sum_rest(sum);
   region_allowance_give(&sum->budget->memory, input->bytes);
   free(input->objects.list);
   free(input->candidates.list);

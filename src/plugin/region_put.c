@@ -285,5 +285,6 @@ void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   for (struct region_input *input = sum->inputs; input != NULL;
        input = input->next_of_sum)
     input->awaits_put = false;
+  region_sum_rest(sum);
   region_sum_forget(sum);
 }

@@ -92,9 +92,11 @@ size_t region_sum_row_values(const struct region_sum *sum) {
   return copies * sum->values;
 }
 
-static bool charge_other(struct region_sum *sum) {
+bool region_sum_begin(struct region_sum *sum) {
   size_t values =
       sum->single ? 0 : sum->budget->config->report_host * sum->values;
+  if (sum->inputs != NULL)
+    return true;
   if (!region_allowance_take(&sum->budget->values, values))
     return false;
   sum->charged = values;
@@ -108,6 +110,13 @@ size_t region_sum_new_rows(const struct region_sum *sum, size_t rows) {
   size_t all = budget->rows - sum->shown + rows;
   return MAX(all, budget->rows_most) - budget->rows_most +
          (HOUR_NS - MIN(used_ns, HOUR_NS)) / budget->new_row_ns;
+}
+
+void region_sum_rest(struct region_sum *sum) {
+  if (sum->inputs != NULL)
+    return;
+  region_allowance_give(&sum->budget->values, sum->charged);
+  sum->charged = 0;
 }
 
 void region_sum_deny(struct region_sum *sum, uint64_t rows) {
@@ -446,7 +455,7 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
     free(sum);
     return NULL;
   }
-  if (describe(sum, directory, t, instance) && charge_other(sum))
+  if (describe(sum, directory, t, instance))
     return sum;
   region_sum_free(sum);
   return NULL;

@@ -194,7 +194,7 @@ static void join(struct region_instance *instance, uint32_t t) {
   if (!fits && found != NULL && must_wait(*found))
     return;
   struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
-  if (sum != NULL) {
+  if (sum != NULL && region_sum_begin(sum)) {
     input->sum = sum;
     input->next_of_sum = sum->inputs;
     sum->inputs = input;

@@ -324,9 +324,14 @@ struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  DIR *directory;             /* that the present scan reads; NULL: none */
-  uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
-  bool strangers;             /* it has sockets that were not connected to */
+  DIR *directory;        /* that the present scan reads; NULL: none */
+  uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool strangers;        /* it has sockets that were not connected to */
+  long places;           /* how many instances the present scan may still add */
+  /* CLOCK_REALTIME: when the present scan began, 0: it has not tried every
+   * socket; who was bound before has been tried. */
+  uint64_t scan_ns, tried_ns;
+  uint64_t clock_ns; /* CLOCK_REALTIME - CLOCK_BOOTTIME at the last scan */
   uint64_t after_boottime_ns; /* initial value of that of an instance */
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
@@ -398,6 +403,12 @@ size_t region_sum_new_rows(const struct region_sum *sum, size_t rows);
 
 /* Notes that rows are not shown because of MaxNewRows. */
 void region_sum_deny(struct region_sum *sum, uint64_t rows);
+
+/* Charges the row `other` to the budget before the first input is added.
+ * Returns false if its values exceed the budget. When no input is left,
+ * region_sum_rest gives all values back. */
+bool region_sum_begin(struct region_sum *sum);
+void region_sum_rest(struct region_sum *sum);
 
 /* Shows a row, unless its values exceed the budget, or its name MaxNewRows. */
 bool region_sum_show(struct region_sum *sum, struct region_sum_row *row);

@@ -1493,6 +1493,25 @@ TEST(a_count_beyond_what_collectd_can_report_is_a_warning) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
 }
 
+TEST(instances_that_have_ended_leave_their_values_to_others) {
+  char instance[8];
+  host_values_max = 300;
+  start_watch("<Region \"unit\">\nReportPerInstance true\nReportPerCore true\n"
+              "</Region>\n");
+  for (int i = 0; i < 60; i++) {
+    snprintf(instance, sizeof(instance), "i%d", i);
+    struct percore_region *region = create(0, instance, core_tables, 1);
+    count_on(region, "a", 1, 5);
+    play_round(SECOND);
+    snprintf(instance, sizeof(instance), "1@i%d", i);
+    assert_count("percore_unit_flow_packets", instance, "a", 5);
+    end_producer(0);
+    play_round(SECOND);
+    play_round(SECOND);
+  }
+  assert_null(fake_logged(LOG_WARNING, "MaxValues"));
+}
+
 TEST(many_tables_have_no_more_than_max_values) {
   enum { TABLES_LEN = 100 };
   static char names[TABLES_LEN][8];

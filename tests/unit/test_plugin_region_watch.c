@@ -918,6 +918,42 @@ TEST(a_socket_that_refused_is_tried_again) {
   close(fd);
 }
 
+TEST(an_old_socket_that_refused_delays_no_new_one_and_is_tried_now_and_then) {
+  char path[108];
+  socket_path(path, sizeof(path), 3);
+  int fd = bind_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  age_sockets();
+  assert_return_code(listen(fd, 1), errno);
+  create_usual(0, "new");
+  set_time_of_directory(1001);
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions, 1);
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 0);
+  for (int i = 0; i < 33; i++)
+    play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 1);
+  close(fd);
+}
+
+TEST(old_sockets_are_tried_again_after_the_clock_was_set) {
+  char path[108];
+  socket_path(path, sizeof(path), 3);
+  int fd = bind_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  age_sockets();
+  set_clock_seen_before(-5);
+  assert_return_code(listen(fd, 1), errno);
+  set_time_of_directory(1001);
+  play_round(SECOND);
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 1);
+  close(fd);
+}
+
 static struct rlimit limit_files(rlim_t most) {
   struct rlimit before, now;
   assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
