@@ -238,7 +238,8 @@ static struct region_instance *meet_new(struct region_watch *watch,
                                         const struct stat *status) {
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
-  bool tried = ns_of(status->st_ctim) < watch->tried_ns;
+  bool tried = ns_of(status->st_ctim) < watch->tried_ns &&
+               (status->st_ino + watch->round) % STRANGERS_ROUNDS != 0;
   watch->strangers |= tried;
   if (tried || config == NULL ||
       !has_place(watch, label, config, status->st_uid))
@@ -300,11 +301,11 @@ static bool may_have_changed(struct region_watch *watch) {
     return false;
   }
   uint64_t changed_ns = ns_of(status.st_mtim);
-  bool again = watch->strangers && watch->round % STRANGERS_ROUNDS == 0;
-  if (changed_ns == watch->directory_ns && !again)
-    return false;
-  if (again)
-    watch->tried_ns = 0;
+  if (changed_ns == watch->directory_ns) {
+    if (!watch->strangers || watch->round % STRANGERS_ROUNDS != 0)
+      return false;
+    watch->tried_ns = 0; /* there is nothing else to do */
+  }
   watch->directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
   bool is_listed = (status.st_mode & S_IROTH) != 0;
   if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
