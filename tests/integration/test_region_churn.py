@@ -522,12 +522,12 @@ def test_gauges_of_other():
               f"{sum(values)} of {producer.held()}")
 
 
-def run_job(runtime, number, ends_at):
-    """Runs a job that counts packets, and ends or is killed at this time. Returns how
+def run_job(runtime, number, seconds):
+    """Runs a job that counts packets, and ends or is killed after this time. Returns how
     many it has counted."""
     with Churner(runtime, f"job{number}", rows=4, live=1) as job:
         job.do("count 0 1000 3")
-        time.sleep(max(0, ends_at - time.monotonic()))
+        time.sleep(seconds)
         if number % 2:
             job.process.stdin.close()
             job.process.wait()
@@ -548,8 +548,7 @@ def test_short_jobs():
         begin, ends = time.monotonic(), []
         for job in jobs:
             time.sleep(max(0, begin + job / rate - time.monotonic()))
-            ends.append(pool.submit(run_job, runtime, job,
-                                    time.monotonic() + 2.2 * interval))
+            ends.append(pool.submit(run_job, runtime, job, 2.2 * interval))
         counted = [end.result() for end in ends]
         beside.do("stop")
         wait_for_snapshots(collectd, 4)
