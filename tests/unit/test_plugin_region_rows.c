@@ -167,6 +167,27 @@ TEST(a_row_that_leads_once_does_not_replace_another) {
   }
 }
 
+/* 20 places: the 200 names that were shown last are remembered. */
+TEST(a_name_among_the_last_ten_times_top_continues_its_counts) {
+  enum { PLACES = 20, GENERATIONS = 10 };
+  struct percore_region *region = create_flows(0, NULL);
+  char name[16];
+  start_watch(REGION("MaxNewRows 1000\n" TABLE("Top 20 \"packets\"\n")));
+  for (int generation = 0; generation <= GENERATIONS; generation++)
+    for (int round = 0; round < 2; round++) {
+      for (int i = 0; i < PLACES; i++) {
+        snprintf(name, sizeof(name), "g%d-%d", generation % GENERATIONS, i);
+        count(region, name, 5);
+      }
+      play_round(SECOND);
+      for (int i = 0; i < PLACES && round == 1; i++) {
+        snprintf(name, sizeof(name), "g%d-%d", generation % GENERATIONS, i);
+        assert_count(SUM, "all", name, generation == GENERATIONS ? 10 : 5);
+        remove_row(region, name);
+      }
+    }
+}
+
 TEST(a_row_called_other_takes_no_place_under_top) {
   struct percore_region *region = create_flows(0, NULL);
   row_of(region, 0, "a");
@@ -451,6 +472,35 @@ TEST(instances_share_a_row_of_one_name) {
   assert_count(SUM, "all", "c", 3);
   assert_count(SUM, "all", "d", 4);
   assert_count(SUM, "all", "other", 370);
+}
+
+TEST(of_single_cores_other_has_no_gauges) {
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  percore_slot_t slot = unit_attach(region, 1);
+  percore_core_table_t flow = unit_core_table(region, 0);
+  for (int i = 0; i < 2; i++) {
+    uint32_t row = row_of(region, 0, i == 0 ? "a" : "b");
+    percore_updown_add(percore_core_row(slot, flow, row), 2, 3);
+    percore_add(percore_core_row(slot, flow, row), 0, 1 + 10 * (uint64_t)i);
+  }
+  start_watch(REGION("ReportPerCore true\n" TABLE("Top 1 \"packets\"\n")));
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 3);
+  assert_true(gauge("percore_unit_flow_open", "1", "b") == 3);
+  assert_none("percore_unit_flow_open", "1", "other");
+  assert_non_null(find("percore_unit_flow_packets", "1", "other"));
+  assert_int_equal(percore_detach(region, slot), 0);
+}
+
+TEST(rows_are_not_ranked_by_a_state) {
+  struct percore_region *region = create_usual(0, NULL);
+  add_slow(region, "a", 0, 1);
+  add_slow(region, "b", 0, 1);
+  begin_watch(REGION("<Table \"slow\">\nTop 1 \"link\"\n</Table>\n"));
+  assert_non_null(fake_logged(LOG_WARNING, "Top 1 \"link\" is ignored"));
+  assert_non_null(find(HOST "slow_requests", "all", "a"));
+  assert_non_null(find(HOST "slow_requests", "all", "b"));
 }
 
 TEST(gauges_of_other_are_those_that_are_not_shown) {
@@ -1426,14 +1476,15 @@ TEST(refused_rows_and_slots_are_reported) {
 
 TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
   struct percore_region *region = create(0, NULL, few_tables, 1);
-  percore_slot_t slot;
+  percore_slot_t slot, moves_on = unit_attach(region, 0);
   uint32_t row;
   name_rows(region, 3);
-  assert_int_equal(percore_attach(region, "epo\nll", 0, &slot), 0);
+  assert_int_equal(percore_attach(region, "epo\nll", 2, &slot), 0);
   begin_watch("");
   assert_int_equal(percore_row_remove(region, 0, row_of(region, 0, "f0"), 0),
                    0);
   for (int round = 0; round < 3; round++) {
+    percore_quiescent(moves_on);
     assert_int_equal(percore_row_add(region, 0, "new", &row), -1);
     assert_int_equal(errno, EAGAIN);
     play_round(SECOND);
@@ -1444,6 +1495,7 @@ TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
   assert_non_null(fake_logged(LOG_WARNING, "'epo_ll' has not called"));
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   percore_detach(region, slot);
+  percore_detach(region, moves_on);
 }
 
 TEST(a_counter_that_decreases_is_reported_and_counts_above_its_old_value) {
