@@ -14,6 +14,7 @@
 struct region_claim {
   char lock_path[REGION_PATH_SIZE], socket_path[REGION_PATH_SIZE];
   int lock, listener; /* -1 if not open */
+  mode_t mode;        /* of the socket's file */
   dev_t device;       /* of the socket's file */
   ino_t inode;
 };

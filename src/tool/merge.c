@@ -57,21 +57,32 @@ static int add_part(struct merge *merge, struct region_reader *reader,
   return 0;
 }
 
-/* Adds a part for a name that has none, if it is one of the region's. */
-static void find_part(struct merge *merge, const char *name) {
+/* Adds a part for each instance of the region that has none. Returns false if
+ * the region has no instances: it may itself be one of several. */
+static bool find_parts(struct merge *merge) {
   struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
-  struct region_reader *reader;
+  struct listing listing;
   struct region_title title;
-  if (!region_title_split(&title, name, strlen(name)) ||
-      strcmp(title.region, merge->region) != 0)
-    return;
-  for (size_t p = 0; p < merge->len; p++)
-    if (!merge->parts[p].is_over &&
-        strcmp(merge->parts[p].instance, title.instance) == 0)
-      return;
-  if (region_reader_open(&reader, title.region, region_title_instance(&title),
-                         &options) == 0)
-    (void)add_part(merge, reader, title.instance);
+  bool any = false;
+  listing_read(&listing);
+  for (size_t i = 0; i < listing.len; i++) {
+    const char *name = listing.listed[i].name;
+    struct region_reader *reader;
+    size_t p = 0;
+    if (!region_title_split(&title, name, strlen(name)) ||
+        strcmp(title.region, merge->region) != 0)
+      continue;
+    any |= title.instance[0] != '\0';
+    while (p < merge->len && (merge->parts[p].is_over ||
+                              strcmp(merge->parts[p].instance, title.instance)))
+      p++;
+    if (p == merge->len &&
+        region_reader_open(&reader, title.region, region_title_instance(&title),
+                           &options) == 0)
+      (void)add_part(merge, reader, title.instance);
+  }
+  listing_free(&listing);
+  return any;
 }
 
 static enum region_event refresh(const struct merge *merge,
@@ -92,15 +103,11 @@ static enum region_event refresh(const struct merge *merge,
 /* Looks for parts that have come or gone. */
 static void look(struct merge *merge) {
   uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
-  struct listing listing;
   size_t kept = 0;
   for (size_t p = 0; p < merge->len; p++)
     merge->parts[p].is_over |=
         region_reader_presence(merge->parts[p].reader) == REGION_LEFT;
-  listing_read(&listing);
-  for (size_t i = 0; i < listing.len; i++)
-    find_part(merge, listing.listed[i].name);
-  listing_free(&listing);
+  (void)find_parts(merge);
   for (size_t p = 0; p < merge->len; p++) {
     struct merge_part *part = &merge->parts[p];
     if (!part->is_over)
@@ -144,14 +151,14 @@ size_t merge_count(const struct merge *merge) {
 int merge_open(struct merge *merge, const char *command, const char *region,
                bool each) {
   *merge = (struct merge){.each = each, .region = region};
-  look(merge);
+  if (find_parts(merge))
+    look(merge);
   while (merge->len > 0 && !merge->parts[0].has_answered) {
     end_part(&merge->parts[0]);
     memmove(merge->parts, merge->parts + 1,
             --merge->len * sizeof(*merge->parts));
   }
-  if (merge->len > 1 ||
-      (merge->len == 1 && merge->parts[0].instance[0] != '\0'))
+  if (merge->len > 0)
     return TOOL_OK;
   merge_close(merge);
   *merge = (struct merge){.region = region, .is_one = true};
