@@ -151,22 +151,20 @@ static int make_room(const struct merge_part *part, struct merge_past *past,
 }
 
 /* Replaces the cells of a copy of a row by what they have grown since `before`
- * (NULL: unknown), those of up-down counters by what they have grown since
- * `births`. */
-static void take_copy(const struct region_directory *directory, uint32_t table,
-                      uint64_t *cells, const uint64_t *before,
-                      const uint64_t *births) {
-  for (uint32_t f = 0; f < directory->tables[table].field_count; f++) {
-    const struct region_field *field = field_of(directory, table, f).layout;
-    uint32_t c = field->column, end = c + field->cells;
-    if (field->kind == PERCORE_UPDOWN)
-      cells[c] -= births[c];
-    else if (field->kind != PERCORE_GAUGE && field->kind != PERCORE_STATE)
-      for (; c < end; c++) {
-        cells[c] -= before != NULL ? before[c] : 0;
-        if (before == NULL || (int64_t)cells[c] < 0)
-          cells[c] = MERGE_UNKNOWN;
-      }
+ * (NULL: unknown), and those of up-down counters by what they have grown since
+ * `births`. Stores the cells themselves in `kept`. */
+static void take_copy(const uint8_t *kinds, uint32_t columns, uint64_t *cells,
+                      const uint64_t *before, const uint64_t *births,
+                      uint64_t *kept) {
+  for (uint32_t c = 0; c < columns; c++) {
+    uint64_t now = cells[c];
+    if (kinds[c] == PERCORE_UPDOWN)
+      cells[c] = now - births[c];
+    else if (kinds[c] != PERCORE_GAUGE && kinds[c] != PERCORE_STATE)
+      cells[c] = before != NULL && (int64_t)(now - before[c]) >= 0
+                     ? now - before[c]
+                     : MERGE_UNKNOWN;
+    kept[c] = now;
   }
 }
 
@@ -176,37 +174,40 @@ static void take_copy(const struct region_directory *directory, uint32_t table,
  * known only in the first use of the row, in which all cells began at 0. */
 static void take_row_growth(const struct merge_part *part,
                             struct merge_past *past, struct region_tile *tile,
-                            uint32_t i) {
+                            uint32_t i, const uint8_t *kinds) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
-  size_t row = tile->first_row + i, size = tile->columns * sizeof(uint64_t);
+  uint32_t copies = copies_of(tile), columns = tile->columns;
+  size_t row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
   bool is_new = past->incarnations[row] != incarnation;
-  for (uint32_t copy = 0; copy < copies_of(tile); copy++) {
+  bool is_known = past->is_known || part->is_new;
+  for (uint32_t copy = 0; copy < copies; copy++) {
+    uint64_t *kept = past->cells + (row * copies + copy) * columns;
     const uint64_t *births =
-        copy == 0 ? tile->births + (size_t)i * tile->columns : zeros;
-    uint64_t now[PERCORE_MAX_COLUMNS], *cells = cells_of(tile, i, copy);
-    uint64_t *kept =
-        past->cells + (row * copies_of(tile) + copy) * tile->columns;
-    bool begins = is_new && (copy == 0 || incarnation <= 1);
-    memcpy(now, cells, size);
-    take_copy(region_reader_directory(part->reader), tile->table, cells,
-              !past->is_known && !part->is_new ? NULL
-              : begins                         ? births
-              : is_new                         ? NULL
-                                               : kept,
-              births);
-    memcpy(kept, now, size);
+        copy == 0 ? tile->births + (size_t)i * columns : zeros;
+    const uint64_t *before = is_new ? births : kept;
+    if (!is_known || (is_new && copy > 0 && incarnation > 1))
+      before = NULL;
+    take_copy(kinds, columns, cells_of(tile, i, copy), before, births, kept);
   }
   past->rows_new += incarnation - past->incarnations[row];
   past->incarnations[row] = incarnation;
 }
 
 static int take_growth(struct merge_part *part, struct region_tile *tile) {
+  const struct region_directory *directory =
+      region_reader_directory(part->reader);
   struct merge_past *past = &part->pasts[tile->table];
+  uint8_t kinds[PERCORE_MAX_COLUMNS];
   int status = make_room(part, past, tile);
+  for (uint32_t f = 0; f < directory->tables[tile->table].field_count; f++) {
+    const struct region_field *field =
+        field_of(directory, tile->table, f).layout;
+    memset(kinds + field->column, (int)field->kind, field->cells);
+  }
   for (uint32_t i = 0; i < tile->rows && status == 0; i++)
     if (tile->generations[i] != REGION_CHANGING) /* it may still be there */
-      take_row_growth(part, past, tile, i);
+      take_row_growth(part, past, tile, i, kinds);
   past->is_known |= tile->rows < tile->capacity; /* those were the last rows */
   return status;
 }
