@@ -376,6 +376,16 @@ static bool is_put(const struct region_instance *instance) {
   return true;
 }
 
+/* Reads tables again that could not be put, so that the next put has what they
+ * count meanwhile. */
+static void read_again(struct region_instance *instance) {
+  for (uint32_t t = 0; t < instance->input_count; t++) {
+    struct region_input *input = &instance->inputs[t];
+    if (input->sum != NULL && input->sum->open == 0)
+      input->awaits_put &= !region_instance_is_alive(instance);
+  }
+}
+
 /* Refreshes the connection. If the producer has ended, its region is read once
  * more before a successor is connected. */
 static void refresh(struct region_instance *instance) {
@@ -653,5 +663,7 @@ void region_watch_round(struct region_watch *watch,
   for_each(watch, region_health_conclude);
   if (now->stamp_ns > watch->put_ns)
     put_sums(watch);
+  else /* the clock was set back */
+    for_each(watch, read_again);
   forget(watch);
 }

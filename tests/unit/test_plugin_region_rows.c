@@ -1299,6 +1299,24 @@ TEST(a_removed_row_is_shown_until_its_last_counts_are_dispatched) {
   assert_none(SUM, "all", "a");
 }
 
+TEST(what_is_counted_while_the_clock_is_set_back_is_dispatched_at_once) {
+  struct percore_region *east = create_flows(0, "east");
+  struct percore_region *west = create_flows(1, "west");
+  count(east, "a", 5);
+  count(west, "a", 5);
+  begin_watch("");
+  for (int round = 0; round < 3; round++) {
+    count(east, "a", 10);
+    count(west, "a", 100);
+    play_round_set_back();
+  }
+  count(east, "a", 1);
+  open_more(west, "a", 2);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 341);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "a") == 2);
+}
+
 TEST(the_last_counts_of_a_producer_survive_a_dropped_snapshot) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 2, 5);
