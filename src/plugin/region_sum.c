@@ -76,8 +76,8 @@ static struct region_sum_row *find_clean(struct region_sum *sum,
 
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
                                        bool make) {
-  char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
-  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
+  char clean[DATA_MAX_NAME_LEN];
+  region_name_clean(clean, sum->name_size, sum->single ? "all" : name);
   return find_clean(sum, clean, make);
 }
 
@@ -297,6 +297,25 @@ static void name_field(char name[REGION_SUM_NAME_SIZE],
     }
 }
 
+/* Moves each bound to the nearest edge between two buckets. */
+static void set_bounds(struct region_sum *sum, struct region_sum_field *field,
+                       const struct region_bounds *bounds) {
+  double unit =
+      field->cycles && sum->tsc_hz != 0 ? (double)sum->tsc_hz / 1e9 : 1;
+  uint32_t c = 1;
+  for (uint32_t i = 0; i < bounds->len; i++) {
+    double twice = 2 * unit * (double)bounds->at[i];
+    while (c + 1 < field->cells &&
+           (double)region_bucket_least(field->sub_bits, c) - 1 +
+                   (double)region_bucket_least(field->sub_bits, c + 1) - 1 <
+               twice)
+      c++;
+    field->ends[i] = c;
+  }
+  field->bounds = bounds;
+  sum->name_size = DATA_MAX_NAME_LEN - strlen("_le_9007199254740992");
+}
+
 static struct region_sum_field
 read_field(const struct region_directory *directory, uint32_t t, uint32_t f) {
   const struct percore_field *described = &directory->described[t].fields[f];
@@ -354,6 +373,8 @@ static void choose_columns(struct region_sum *sum) {
     sum->values += !field->wanted                     ? 0
                    : field->kind == PERCORE_HISTOGRAM ? 4
                                                       : 1;
+    if (field->wanted && field->bounds != NULL)
+      sum->values += field->bounds->len + 1;
     if (!field->wanted && field != sum->ranks_by && !sum->is_core)
       continue;
     for (uint32_t c = 0; c < field->cells; c++)
@@ -362,18 +383,24 @@ static void choose_columns(struct region_sum *sum) {
   }
 }
 
+static void expect_field(const struct region_sum *sum, const char *option,
+                         const char *name, bool histogram) {
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    if (strcmp(sum->fields[f].name, name) == 0 &&
+        (!histogram || sum->fields[f].kind == PERCORE_HISTOGRAM))
+      return;
+  region_warn(region_about_sum(sum),
+              "%s \"%s\" is ignored: table %s of region %s has no such %s.",
+              option, name, sum->table, sum->budget->name,
+              histogram ? "histogram" : "field");
+}
+
 static void warn_of_unknown_fields(const struct region_sum *sum) {
-  for (size_t i = 0; sum->config != NULL && i < sum->config->fields.len; i++) {
-    uint32_t f = 0;
-    while (f < sum->field_count &&
-           strcmp(sum->fields[f].name, sum->config->fields.list[i]) != 0)
-      f++;
-    if (f == sum->field_count)
-      region_warn(region_about_sum(sum),
-                  "Field \"%s\" is ignored: table %s of region %s has no such "
-                  "field.",
-                  sum->config->fields.list[i], sum->table, sum->budget->name);
-  }
+  const struct region_table_config *config = sum->config;
+  for (size_t i = 0; config != NULL && i < config->fields.len; i++)
+    expect_field(sum, "Field", config->fields.list[i], false);
+  for (size_t i = 0; config != NULL && i < config->buckets_len; i++)
+    expect_field(sum, "Buckets", config->buckets[i].field, true);
 }
 
 /* Returns the estimated size, in bytes, of the sum without its rows. Includes
@@ -395,6 +422,7 @@ static void set_structure(struct region_sum *sum,
   sum->single = (table->flags & REGION_TABLE_SINGLE) != 0;
   sum->per_core = table->storage == PERCORE_PER_CORE;
   sum->is_core = t == 0;
+  sum->name_size = DATA_MAX_NAME_LEN - 8; /* leaves room for `_p50` */
   sum->chooses_rows =
       !sum->single && sum->config != NULL && sum->config->rows_len > 0;
   bool cores = sum->per_core &&
@@ -426,6 +454,10 @@ static bool describe(struct region_sum *sum,
     sum->fields[f] = read_field(directory, t, f);
     sum->fields[f].wanted =
         region_config_wants_field(sum->config, sum->fields[f].name);
+    const struct region_bounds *bounds =
+        region_config_bounds(sum->config, sum->fields[f].name);
+    if (bounds != NULL && sum->fields[f].kind == PERCORE_HISTOGRAM)
+      set_bounds(sum, &sum->fields[f], bounds);
     name_field(sum->fields[f].label, sum, table, &table->fields[f]);
   }
   sum->ranks_by = find_top_field(sum);

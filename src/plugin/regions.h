@@ -124,6 +124,8 @@ struct region_sum_field {
   uint64_t put; /* number of the last put that contained the field; 0: none */
   bool wanted;
   bool cycles; /* values are in cycles, which are converted to ns */
+  const struct region_bounds *bounds; /* or NULL */
+  uint32_t ends[REGION_MOST_BOUNDS];  /* the first bucket above each bound */
 };
 
 /* Arrays of values are [copy][column]. Copy 0 is the sum over all cores, copy
@@ -164,6 +166,7 @@ struct region_sum {
   /* The structure of the table, which never changes. */
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
+  size_t name_size; /* of a row's name, so that suffixes fit; with the NUL */
   /* The columns to read. counters: those of counters and histograms; present:
    * those of up-down counters, gauges and states. */
   struct region_columns counters, present;

@@ -4,6 +4,7 @@
 if TESTS_ENABLED
 if PLUGIN
 plugin_region_tests = \
+	tests/unit/test_plugin_region_buckets \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_log \
 	tests/unit/test_plugin_region_name \
@@ -16,6 +17,8 @@ plugin_region_tests = \
 check_PROGRAMS += $(plugin_region_tests)
 TESTS += $(plugin_region_tests)
 
+tests_unit_test_plugin_region_buckets_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_buckets_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_config_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_config_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_log_CPPFLAGS = $(plugin_unit_cppflags)
