@@ -545,5 +545,3 @@ TEST(the_stores_have_exactly_the_true_counts) {
   for (unsigned seed = first; seed < first + seeds; seed++)
     play_seed(seed);
 }
-
-const struct unit_fixtures unit_fixtures = {0}; /* see play_seed */
