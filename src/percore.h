@@ -482,7 +482,7 @@ int percore_attach(struct percore_region *region, const char *name, int core,
 /* Returns the slot that the calling thread attached last and still holds, or a
  * sink if the thread holds no slot. Use this in callbacks that do not receive
  * the slot as an argument. Takes about 2 ns; more if the thread alternates
- * between regions, and a system call if it has no slot. */
+ * between regions or has no slot. */
 percore_slot_t percore_this_slot(const struct percore_region *region);
 
 /* Releases a slot of the calling thread. The counts in the slot are kept.

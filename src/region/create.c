@@ -138,6 +138,8 @@ static void write_directory(struct percore_region *region,
 }
 
 static int begin_tables(struct percore_region *region) {
+  if (region_owners_init(region) != 0)
+    return -1;
   region->state = calloc(region->table_count, sizeof(*region->state));
   if (region->state == NULL)
     return -1;
@@ -181,6 +183,7 @@ static void free_region(struct percore_region *region) {
     munmap(region->sink_block, region->block_stride);
   region_close_fd(&region->memfd);
   region_close_fd(&region->shared);
+  free(region->owners);
   free(region->state);
   free(region->grace.slots);
   pthread_mutex_destroy(&region->server.turn);

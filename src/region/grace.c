@@ -85,7 +85,7 @@ static bool is_idle(const struct percore_region *region, uint32_t s) {
   return slot->tid == 0 ||
          __atomic_load_n(&region_block(region, s)->asleep_tsc,
                          __ATOMIC_ACQUIRE) ||
-         !region_slot_has_owner(slot);
+         !region_slot_has_owner(region, s);
 }
 
 /* Sets grace->over to the last period that is over. The acquires pair with the

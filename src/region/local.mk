@@ -27,6 +27,7 @@ libregion_la_SOURCES = \
 	src/region/message.c src/region/message.h \
 	src/region/name.c src/region/name.h \
 	src/region/open.c \
+	src/region/owner.c \
 	src/region/plan.c \
 	src/region/poll.c \
 	src/region/provide.c \

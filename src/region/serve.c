@@ -163,6 +163,7 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
+  region_release_ended(region);
   if (!region_claim_is_found(&server->claim))
     (void)restore(region, CLAIM_IN_TURN_MS);
 }

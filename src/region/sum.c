@@ -40,7 +40,7 @@ bool region_row_sum(const struct percore_region *region,
     const void *cells = (const unsigned char *)head + table->slot_offset +
                         (uint64_t)row * table->row_stride;
     if (!add(&head->sequence, cells, table->columns, sums))
-      whole &= !region_slot_has_owner(&region->slots[s]);
+      whole &= !region_slot_has_owner(region, s);
   }
   return whole;
 }

@@ -1,13 +1,9 @@
-/* writer.c: the parts that the other files of the writer share: the lock, the
- * owners of slots, and the frequency of percore_tsc. Calls no other file of the
- * writer. */
+/* writer.c: the parts that the other files of the writer share: the lock, and
+ * the frequency of percore_tsc. Calls no other file of the writer. */
 #include "percore_config.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "writer.h"
 
@@ -40,23 +36,11 @@ bool region_lock_table(struct percore_region *region, uint32_t *table) {
   return false;
 }
 
-bool region_slot_has_owner(const struct region_slot *slot) {
-  return slot->tid != 0 &&
-         (syscall(SYS_tgkill, getpid(), slot->tid, 0) == 0 || errno != ESRCH);
-}
-
 uint32_t region_count_threads(void) {
   struct stat tasks; /* two links more than subdirectories */
   if (stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink < 3)
     return 1;
   return (uint32_t)tasks.st_nlink - 2;
-}
-
-uint32_t region_attached_slots(const struct percore_region *region) {
-  uint32_t attached = 0;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    attached += region_slot_has_owner(&region->slots[s]);
-  return attached;
 }
 
 /* ---------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 /* writer.h: a region in the memory of its producer. Private to the files of the
- * writer: writer, handles, provide, sum, grace, row, reset, serve, poll, slot,
- * status and create; and to open, which serves regions of its own process.
+ * writer: writer, owner, handles, provide, sum, grace, row, reset, serve, poll,
+ * slot, status and create; and to open, which serves regions of its own
+ * process.
  *
  * A sink is memory that no reader sees. Handles of failed calls, and regions
  * that could not be created, write to a sink.
@@ -75,6 +76,12 @@ struct server {
   pthread_t thread;
 };
 
+/* See owner.c. */
+struct slot_owner {
+  pthread_mutex_t lives; /* robust; held by the thread that holds the slot */
+  uint64_t number;       /* of that thread; 0: none */
+};
+
 struct percore_region {
   pthread_mutex_t mutex;
   /* Fixed after create. */
@@ -92,7 +99,8 @@ struct percore_region {
   const struct region_table *tables;
   const struct region_field *fields;
   struct region_slot *slots;
-  uint32_t table_count; /* includes `core` */
+  struct slot_owner *owners; /* one for each slot */
+  uint32_t table_count;      /* includes `core` */
   uint64_t block_stride;
   struct percore_slot_head *sink_block; /* a slot block of private memory */
   struct server server;
@@ -208,18 +216,28 @@ void region_unlock(struct percore_region *region);
  * table does not exist. */
 bool region_lock_table(struct percore_region *region, uint32_t *table);
 
-/* True if a thread is attached to the slot and has not ended. */
-bool region_slot_has_owner(const struct region_slot *slot);
-
 /* Returns how many threads this process has, at least 1. */
 uint32_t region_count_threads(void);
-
-/* Returns how many slots have an owner. */
-uint32_t region_attached_slots(const struct percore_region *region);
 
 /* Returns the ticks of percore_tsc per second, which the first call measures.
  */
 uint64_t region_tsc_hz(void);
+
+/* owner.c */
+
+int region_owners_init(struct percore_region *region);
+
+/* Takes a slot for the calling thread. Returns false if a thread holds it that
+ * has not ended. region_slot_leave gives it back. */
+bool region_slot_take(struct percore_region *region, uint32_t s);
+void region_slot_leave(struct percore_region *region, uint32_t s);
+
+/* True if the calling thread holds the slot; if any thread does. */
+bool region_slot_is_own(const struct percore_region *region, uint32_t s);
+bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
+
+/* Returns how many slots have an owner. */
+uint32_t region_attached_slots(const struct percore_region *region);
 
 /* handles.c: a region that is a sink. */
 extern struct percore_region region_sink;
@@ -319,7 +337,12 @@ void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence);
 
-/* slot.c: makes percore_this_slot forget the slot, in a forked child. */
+/* slot.c */
+
+/* Releases the slots of threads that ended without percore_detach. */
+void region_release_ended(struct percore_region *region);
+
+/* Makes percore_this_slot forget the slot, in a forked child. */
 void region_forget_slot(void);
 
 /* status.c: makes a sink that remembers why it was made, and reports the reason
