@@ -3,7 +3,10 @@
  * It provides core loads, for schedulers that need to know which core has free
  * time, and regions, through which fast paths publish per-core counters and
  * other programs read them. C99, C++98 and later; percore.hpp adds classes for
- * C++17. Link with -lpercore (pkg-config percore). percore(3) is the manual. */
+ * C++17. Link with -lpercore (pkg-config percore). percore(3) is the manual.
+ *
+ * No call is a cancellation point (pthreads(7)), and none takes more than 8 KiB
+ * of stack. */
 #ifndef PERCORE_H
 #define PERCORE_H
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
@@ -20,7 +19,7 @@
 
 /* A tmpfs keeps the names of all its files in the cache. */
 static inline bool cached_knows_all(const char *path) {
-  char directory[PATH_MAX];
+  char directory[256];
   struct statfs kind;
   const char *end = strrchr(path, '/');
   snprintf(directory, sizeof(directory), "%.*s",

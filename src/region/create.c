@@ -17,6 +17,7 @@
 #include "message.h"
 #include "writer.h"
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/sized.h"
 
@@ -137,11 +138,22 @@ static void write_directory(struct percore_region *region,
     region->slots[s].core = s < header->core_count ? (int32_t)s : -1;
 }
 
-static int begin_tables(struct percore_region *region) {
-  if (region_owners_init(region) != 0)
-    return -1;
+/* Memory of the library for the region. */
+static int make_state(struct percore_region *region) {
+  uint32_t columns = 0;
+  for (uint32_t t = 0; t < region->table_count; t++)
+    if (region->tables[t].columns > columns)
+      columns = region->tables[t].columns;
   region->state = calloc(region->table_count, sizeof(*region->state));
-  if (region->state == NULL)
+  region->sums = calloc(2 * (size_t)columns, sizeof(*region->sums));
+  region->cells = region->sums + columns;
+  return region->state != NULL && region->sums != NULL
+             ? region_owners_init(region)
+             : -1;
+}
+
+static int begin_tables(struct percore_region *region) {
+  if (make_state(region) != 0)
     return -1;
   for (uint32_t t = 0; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
@@ -185,6 +197,7 @@ static void free_region(struct percore_region *region) {
   region_close_fd(&region->shared);
   free(region->owners);
   free(region->state);
+  free(region->sums);
   free(region->grace.slots);
   pthread_mutex_destroy(&region->server.turn);
   pthread_mutex_destroy(&region->mutex);
@@ -336,6 +349,7 @@ int percore_create(struct percore_region **region, const char *name,
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   struct percore_options options;
   struct region_fault fault = {0};
+  NOT_CANCELLED;
   pthread_once(&once, watch_forks);
   bool valid = take_options(&options, given, &fault);
   *region = &region_sink;
@@ -372,6 +386,7 @@ static bool has_attached(struct percore_region *region) {
 }
 
 int percore_destroy(struct percore_region *region) {
+  NOT_CANCELLED;
   if (region->is_sink)
     return 0;
   if (has_attached(region))

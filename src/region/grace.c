@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "message.h"
 #include "writer.h"
 
 #include "base/clock.h"
@@ -47,8 +47,7 @@ static void barrier_everywhere(void) {
     return;
   /* The kernel or a seccomp filter refuses membarrier. After a millisecond,
    * every store is visible anyway. */
-  struct timespec pause = {.tv_nsec = 1000000};
-  nanosleep(&pause, NULL);
+  region_pause(1);
 }
 
 enum { MIN_PERIOD_NS = 1000000 };

@@ -7,6 +7,7 @@ include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
 	src/base/cached.h \
+	src/base/cancellation.h \
 	src/base/clock.h \
 	src/base/key_index.c src/base/key_index.h \
 	src/base/utf8.c src/base/utf8.h \
@@ -52,7 +53,7 @@ lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
 libpercore_la_LIBADD = libboard.la libregion.la libcycles.la -lm
 libpercore_la_LDFLAGS = -shared -version-info 2:0:0 -no-undefined \
-	-Wl,-z,nodelete \
+	-Wl,-z,nodelete,-z,now \
 	-Wl,--version-script=$(top_srcdir)/src/libpercore.map
 libpercore_la_DEPENDENCIES = libboard.la libregion.la libcycles.la src/libpercore.map
 EXTRA_DIST += src/libpercore.map

@@ -230,6 +230,7 @@ struct region_tile {
    * no core. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
+  uint64_t *values;   /* scratch for at least one row of a slot */
   void *memory;       /* of all arrays */
   size_t size;
 };

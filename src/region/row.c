@@ -50,10 +50,10 @@ static bool is_set(const struct region_field *field) {
 
 static void store_base(struct percore_region *region,
                        const struct region_table *table, uint64_t offset,
-                       uint32_t row, const uint64_t *sums) {
+                       uint32_t row) {
   uint64_t *base = region_base(region, table, offset, row);
   for (uint32_t c = 0; c < table->columns; c++)
-    store(&base[c], sums[c]);
+    store(&base[c], region->sums[c]);
 }
 
 /* Sets gauges and states to 0, and births and resets to the present sums. No
@@ -61,17 +61,16 @@ static void store_base(struct percore_region *region,
  * not read yet. */
 static void begin_cells(struct percore_region *region,
                         const struct region_table *table, uint32_t row) {
-  uint64_t sums[PERCORE_MAX_COLUMNS];
   uint64_t *cells = region_single(region, table, row);
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct region_field *field = &region->fields[table->first_field + f];
     if (is_set(field))
       store(&cells[field->column], 0);
   }
-  (void)region_row_sum(region, table, row, sums);
-  store_base(region, table, table->birth_offset, row, sums);
+  (void)region_row_sum(region, table, row);
+  store_base(region, table, table->birth_offset, row);
   if (table->reset_offset != 0)
-    store_base(region, table, table->reset_offset, row, sums);
+    store_base(region, table, table->reset_offset, row);
 }
 
 static void begin_row(struct percore_region *region,

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "message.h"
 #include "writer.h"
@@ -367,6 +368,7 @@ int percore_fd(const struct percore_region *region) {
 }
 
 int percore_serve(struct percore_region *region) {
+  NOT_CANCELLED;
   if (percore_fd(region) < 0)
     return -1;
   pthread_mutex_lock(&region->server.turn);

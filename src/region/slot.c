@@ -68,15 +68,14 @@ static bool take_any_slot(struct percore_region *region, int core, bool may_run,
  * pin them do so for every thread. */
 static void warn_of_affinity(struct percore_region *region, const char *name,
                              int core) {
-  if (region->warned_affinity || region->quiet)
+  if (region->warned_affinity)
     return;
   region->warned_affinity = true;
-  fprintf(
-      stderr,
-      "percore: thread '%s' attaches for core %d, which its affinity excludes: "
-      "it counts for core %d in an extra slot; pin the thread before it "
-      "attaches, or pass -1 for the core that it runs on\n",
-      name != NULL ? name : "", core, core);
+  region_say(region,
+             "thread '%s' attaches for core %d, which its affinity excludes: "
+             "it counts for core %d in an extra slot; pin the thread before it "
+             "attaches, or pass -1 for the core that it runs on",
+             name != NULL ? name : "", core, core);
 }
 
 static void name_slot(struct region_slot *slot, const char *name) {
@@ -162,14 +161,15 @@ static void refuse(struct percore_region *region, const char *name) {
   int error = errno;
   __atomic_store_n(&header->attach_refused, header->attach_refused + 1,
                    __ATOMIC_RELAXED);
-  if (!region->warned_slots && !region->quiet) {
+  if (!region->warned_slots) {
     char why[128];
     snprintf(why, sizeof(why),
              "no slot is free: set extra_slots to the number of threads (it is "
              "%u, and there are %u threads)",
              header->slot_count - header->core_count, region_count_threads());
-    fprintf(stderr, "percore: the counts of thread '%s' are lost: %s\n",
-            name != NULL ? name : "", error == ENOSPC ? why : strerror(error));
+    region_say(region, "the counts of thread '%s' are lost: %s",
+               name != NULL ? name : "",
+               error == ENOSPC ? why : strerror(error));
   }
   region->warned_slots = true;
   errno = error;

@@ -72,12 +72,12 @@ struct percore_region *region_make_sink(const char *name,
   struct percore_region *sink = &sinks[number % SINKS];
   const struct percore_region *before = &sinks[(number - 1) % SINKS];
   *sink = region_sink;
+  sink->quiet = options->quiet != 0;
   sink->failure.error = fault->error;
   say_why(sink->failure.reason, sizeof(sink->failure.reason), name, options,
           fault);
-  if (!options->quiet &&
-      strcmp(sink->failure.reason, before->failure.reason) != 0)
-    fprintf(stderr, "percore: %s. Its counts are lost\n", sink->failure.reason);
+  if (strcmp(sink->failure.reason, before->failure.reason) != 0)
+    region_say(sink, "%s. Its counts are lost", sink->failure.reason);
   return sink;
 }
 
@@ -86,11 +86,9 @@ void region_say_unserved(struct percore_region *region, const char *name,
   struct region_fault fault = {.error = region->server.error};
   char *reason = region->failure.reason;
   say_why(reason, sizeof(region->failure.reason), name, options, &fault);
-  if (!options->quiet)
-    fprintf(stderr,
-            "percore: %s. The library tries again every two seconds; no count "
-            "is lost\n",
-            reason);
+  region_say(region,
+             "%s. The library tries again every two seconds; no count is lost",
+             reason);
 }
 
 /* ---------------------------------------------------------------------------

@@ -3,10 +3,15 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "writer.h"
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 
 bool region_lock(struct percore_region *region) {
@@ -34,6 +39,22 @@ bool region_lock_table(struct percore_region *region, uint32_t *table) {
   region_unlock(region);
   errno = EINVAL;
   return false;
+}
+
+/* fprintf would take 8 KiB of stack, because stderr has no buffer. */
+void region_say(const struct percore_region *region, const char *format, ...) {
+  char line[512] = "percore: ";
+  va_list arguments;
+  NOT_CANCELLED;
+  if (region->quiet)
+    return;
+  size_t start = strlen(line);
+  va_start(arguments, format);
+  vsnprintf(line + start, sizeof(line) - start - 1, format, arguments);
+  va_end(arguments);
+  strcat(line, "\n");
+  while (write(STDERR_FILENO, line, strlen(line)) < 0 && errno == EINTR)
+    ;
 }
 
 uint32_t region_count_threads(void) {

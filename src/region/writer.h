@@ -113,6 +113,7 @@ struct percore_region {
   bool warned_slots; /* said that a thread found no slot */
   struct table_state *state;
   struct grace grace;
+  uint64_t *sums, *cells; /* for sum.c: room for the longest row */
   /* Guarded by the mutex of the list of regions. */
   bool is_complete; /* other threads may serve it */
   bool
@@ -216,6 +217,10 @@ void region_unlock(struct percore_region *region);
  * table does not exist. */
 bool region_lock_table(struct percore_region *region, uint32_t *table);
 
+/* Writes a line to stderr, unless the region is quiet. */
+__attribute__((format(printf, 2, 3))) void
+region_say(const struct percore_region *region, const char *format, ...);
+
 /* Returns how many threads this process has, at least 1. */
 uint32_t region_count_threads(void);
 
@@ -252,12 +257,11 @@ int region_provide_rows(struct percore_region *region, uint32_t table,
                         uint32_t rows);
 
 /* sum.c: sums the cells of a row over the single copy and every slot ever used,
- * and checks the sequence counters as a reader does. Returns false if a running
- * thread stayed inside a section; the sums may then include only some of its
- * updates. */
+ * and checks the sequence counters as a reader does. The sums are in
+ * region->sums. Returns false if a running thread stayed inside a section; the
+ * sums may then include only some of its updates. */
 bool region_row_sum(const struct percore_region *region,
-                    const struct region_table *table, uint32_t row,
-                    uint64_t *sums);
+                    const struct region_table *table, uint32_t row);
 
 /* grace.c */
 
