@@ -321,10 +321,10 @@ static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
  * Sections: readers see all updates of a section or none
  */
 
+/* The counter is odd already if a thread ended inside a section of the row. */
 static inline void percore_sequence_begin_(uint64_t *sequence) {
   uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
-  PERCORE_CHECK_(!(now & 1), "sections do not nest");
-  __atomic_store_n(sequence, now + 1, __ATOMIC_RELAXED);
+  __atomic_store_n(sequence, now | 1, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
@@ -338,6 +338,7 @@ static inline void percore_sequence_end_(uint64_t *sequence) {
  * Sections must not nest (with PERCORE_DEBUG defined, nesting aborts) and
  * should be short: a handful of adds. */
 static inline void percore_begin(percore_slot_t slot) {
+  PERCORE_CHECK_(!(percore_head_(slot)->sequence & 1), "sections do not nest");
   percore_sequence_begin_(&percore_head_(slot)->sequence);
 }
 
@@ -347,7 +348,8 @@ static inline void percore_end(percore_slot_t slot) {
 
 /* Begin and end a section of updates of one row of an OWNED table that has
  * PERCORE_CONSISTENT. In other tables they update a scratch word and have no
- * effect. */
+ * effect. If a thread ends inside a section, readers report the row as torn
+ * until the next section of the row ends. */
 static inline void percore_row_begin(percore_owned_row_t row) {
   percore_sequence_begin_(row.sequence);
 }

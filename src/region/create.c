@@ -48,14 +48,13 @@ static void after_fork_in_child(void) {
     if (r->forked)
       continue;
     r->forked = true;
-    /* If the mapping cannot be replaced, the child must not continue, because
-     * it would count in its parent's region. */
-    if (region_memory_sink(r->map, r->size) == NULL)
-      _exit(127);
     region_server_close(r);
     region_forget_slot();
     region_close_fd(&r->memfd);
     region_close_fd(&r->shared);
+    /* Otherwise the child would count in its parent's region. */
+    if (!region_memory_drop(r->map, r->size))
+      _exit(127);
   }
   pthread_mutex_init(&regions_mutex, NULL);
 }
@@ -99,7 +98,7 @@ static int make_memory(struct percore_region *region, const char *name,
   share_memory(region);
   if (region->shared < 0)
     return -1;
-  region->sink_block = region_memory_sink(NULL, region->block_stride);
+  region->sink_block = region_memory_sink(region->block_stride);
   if (region->sink_block == NULL)
     return -1;
   /* This mapping stays writable, but no process can create another writable

@@ -122,7 +122,7 @@ int region_removed_init(struct percore_region *region, uint32_t table) {
     return 0;
   state->removed_size =
       (region->tables[table].max_rows + 2ull) * sizeof(*state->removed);
-  state->removed = region_memory_sink(NULL, state->removed_size);
+  state->removed = region_memory_sink(state->removed_size);
   if (state->removed == NULL)
     return -1;
   uint32_t head = safe_head(region, table);

@@ -159,11 +159,25 @@ void *region_memory_map(int fd, uint64_t size, int protection) {
                       protection);
 }
 
-void *region_memory_sink(void *at, uint64_t size) {
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-              (at != NULL ? MAP_FIXED : 0);
-  return open_mapping(mmap(at, size, PROT_NONE, flags, -1, 0), size,
+enum { PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+
+void *region_memory_sink(uint64_t size) {
+  return open_mapping(mmap(NULL, size, PROT_NONE, PRIVATE, -1, 0), size,
                       PROT_READ | PROT_WRITE);
+}
+
+/* The limits on private memory do not apply to that of a file. */
+bool region_memory_drop(void *map, uint64_t size) {
+  enum { ALL = PROT_READ | PROT_WRITE };
+  if (mmap(map, size, ALL, PRIVATE | MAP_FIXED, -1, 0) != MAP_FAILED)
+    return true;
+  int fd = memfd_create("percore-sink", MFD_CLOEXEC);
+  bool done = fd >= 0 && ftruncate(fd, (off_t)size) == 0 &&
+              mmap(map, size, ALL, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+  if (fd >= 0)
+    close(fd);
+  return done ||
+         mmap(map, size, PROT_NONE, PRIVATE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 /* Accesses each page once, which fills the page tables, so that no worker takes

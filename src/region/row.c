@@ -83,6 +83,8 @@ static void begin_row(struct percore_region *region,
                       region_next_object(*generation, REGION_CHANGING));
   for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
     store(&label[w], name->words[w]);
+  if (table->flags & REGION_TABLE_CONSISTENT)
+    region_close_section(region_single(region, table, row) - 1);
   begin_cells(region, table, row);
   region_end_change(generation, REGION_LIVE);
   if (live->rows_in_use <= row)

@@ -86,18 +86,11 @@ static void name_slot(struct region_slot *slot, const char *name) {
     __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
 }
 
-/* Closes the section that a thread left open when it ended. */
-static void close_section(struct percore_slot_head *head) {
-  uint64_t sequence = __atomic_load_n(&head->sequence, __ATOMIC_RELAXED);
-  if (sequence & 1)
-    __atomic_store_n(&head->sequence, sequence + 1, __ATOMIC_RELEASE);
-}
-
 /* Prepares a slot block for a new owner, which continues the counts of the
  * previous owner. If the previous owner died, its section may still be open and
  * its clock is outdated. */
 static void begin_block(struct percore_slot_head *head) {
-  close_section(head);
+  region_close_section(&head->sequence);
   __atomic_store_n(&head->asleep_tsc, 0, __ATOMIC_RELAXED);
   region_poll_begin(head);
   __atomic_store_n(&head->quiescent, head->quiescent + 1, __ATOMIC_RELEASE);
@@ -246,7 +239,7 @@ void region_release_ended(struct percore_region *region) {
   bool any = false;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region->slots[s].tid != 0 && region_slot_take(region, s)) {
-      close_section(region_block(region, s));
+      region_close_section(&region_block(region, s)->sequence);
       end_slot(region, s);
       any = true;
     }

@@ -195,6 +195,13 @@ static inline void region_end_change(uint64_t *generation,
                    __ATOMIC_RELEASE);
 }
 
+/* Closes the section that a thread left open when it ended. */
+static inline void region_close_section(uint64_t *sequence) {
+  uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
+  if (now & 1)
+    __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
+}
+
 static inline bool region_row_is_live(const struct percore_region *region,
                                       const struct region_table *table,
                                       uint32_t row) {

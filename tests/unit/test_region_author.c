@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -489,6 +490,49 @@ TEST(a_forked_child_learns_that_its_region_is_a_sink) {
   assert_int_equal(waitpid(child, &left, 0), child);
   assert_int_equal(left, 0);
   unit_end(region);
+}
+
+/* Ends the process with 0 if the child of this process, whose region takes more
+ * address space than a process may have private memory, lives and counts in a
+ * sink. */
+static int fork_with_little_memory(void) {
+  static const struct percore_field field = {.name = "packets"};
+  static const struct percore_table table = {.name = "flow",
+                                             .storage = PERCORE_OWNED,
+                                             .fields = &field,
+                                             .field_count = 1,
+                                             .max_rows = 10000000};
+  struct rlimit limit = {64 << 20, 64 << 20};
+  setrlimit(RLIMIT_DATA, &limit);
+  struct percore_region *region = create(&table, &(struct percore_options){0});
+  percore_owned_table_t flows = unit_owned_table(region, 0);
+  uint32_t row = unit_row_of_key(region, 0, 7);
+  uint64_t value;
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    percore_add(percore_owned_row(flows, row), 0, 5);
+    percore_add(percore_owned_row(flows, 9999999), 0, 5);
+    _exit(9);
+  }
+  percore_add(percore_owned_row(flows, row), 0, 1);
+  if (waitpid(child, &status, 0) != child || status != 9 << 8)
+    return 1;
+  read_own(0, PERCORE_TOTAL, &value, 1);
+  return value == 1 && percore_destroy(region) == 0 ? 0 : 2;
+}
+
+TEST(a_forked_child_lives_where_little_private_memory_is_allowed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  print_message("skipped: the sanitizer takes private memory\n");
+  skip();
+#endif
+  int status;
+  pid_t child = fork();
+  if (child == 0)
+    _exit(fork_with_little_memory());
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
 }
 
 TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {

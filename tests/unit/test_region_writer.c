@@ -192,6 +192,59 @@ TEST(a_region_with_attached_threads_is_not_destroyed) {
 }
 
 /* ---------------------------------------------------------------------------
+ * Rows whose thread has ended inside a section
+ */
+
+static percore_owned_row_t leave_section_open(struct percore_region *region,
+                                              uint32_t row) {
+  percore_owned_row_t session =
+      percore_owned_row(unit_owned_table(region, SESSION), row);
+  percore_row_begin(session);
+  percore_add(session, PACKETS, 1);
+  return session;
+}
+
+static int read_session(struct percore_reader *reader, uint32_t row,
+                        uint64_t values[2]) {
+  return percore_read_row(reader, SESSION, row, PERCORE_TOTAL, NULL, 0, values,
+                          2);
+}
+
+REGION_TEST(the_next_section_of_a_row_is_whole) {
+  struct percore_reader *reader;
+  uint64_t values[2];
+  assert_return_code(percore_open(&reader, "unit", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  uint32_t row = unit_row_of_key(region, SESSION, 1);
+  percore_owned_row_t session = leave_section_open(region, row);
+  assert_int_equal(read_session(reader, row, values), 1);
+  percore_row_begin(session);
+  percore_add(session, PACKETS, 1);
+  assert_int_equal(read_session(reader, row, values), 1);
+  percore_add(session, BYTES, 100);
+  percore_row_end(session);
+  assert_int_equal(read_session(reader, row, values), 0);
+  assert_int_equal(values[0], 2);
+  percore_close(reader);
+}
+
+REGION_TEST(the_next_object_of_a_row_is_whole) {
+  struct percore_reader *reader;
+  uint64_t values[2];
+  assert_return_code(percore_open(&reader, "unit", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  uint32_t row = unit_row_of_key(region, SESSION, 1);
+  (void)leave_section_open(region, row);
+  assert_return_code(percore_row_remove(region, SESSION, row,
+                                        PERCORE_NO_UPDATE_IN_FLIGHT),
+                     errno);
+  assert_return_code(percore_row_add_at(region, SESSION, row, NULL, 2), errno);
+  assert_int_equal(read_session(reader, row, values), 0);
+  assert_int_equal(values[0], 0);
+  percore_close(reader);
+}
+
+/* ---------------------------------------------------------------------------
  * Rows
  */
 
