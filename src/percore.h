@@ -419,7 +419,7 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  *   EAGAIN        attached threads may still update the oldest removed row:
  *                 try again when each of them has passed a quiescent point,
  *                 sleeps, or has ended
- *   ENOMEM        no memory for another 2 MiB of rows
+ *   ENOMEM        no memory for another 2 MiB of rows, and no removed row
  *   EINVAL        no such table, an empty or too long name, or a single-row
  *                 table
  *   ENODEV        the region is a sink

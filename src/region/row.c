@@ -100,20 +100,26 @@ void region_row_begin_single(struct percore_region *region, uint32_t table) {
  * Adding
  */
 
-/* Finds a row that has never been used, or the oldest removed row. */
+/* Finds a row that has never been used, or else the oldest removed row: if all
+ * have been used, or there is no memory for more. */
 static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];
   while (state->next_unused < state->rows_reserved &&
          *region_generation(region, table, state->next_unused) != 0)
     state->next_unused++; /* skips rows that were added by number */
+  int error = ENOSPC;
   if (state->next_unused < table->max_rows) {
-    if (region_provide_rows(region, t, state->next_unused + 1) != 0)
-      return -1;
-    *row = state->next_unused++;
-    return 0;
+    if (region_provide_rows(region, t, state->next_unused + 1) == 0) {
+      *row = state->next_unused++;
+      return 0;
+    }
+    error = errno;
   }
-  return region_take_removed(region, t, row);
+  int rc = region_take_removed(region, t, row);
+  if (rc != 0 && errno == ENOSPC)
+    errno = error;
+  return rc;
 }
 
 static int refuse(struct percore_region *region, uint32_t t) {

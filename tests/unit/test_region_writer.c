@@ -192,6 +192,49 @@ TEST(a_region_with_attached_threads_is_not_destroyed) {
 }
 
 /* ---------------------------------------------------------------------------
+ * No memory for more rows
+ */
+
+/* Long rows, so that memory is allocated after few of them. */
+static const struct percore_field long_fields[] = {{.name = "sizes",
+                                                    .kind = PERCORE_HISTOGRAM,
+                                                    .sub_bits = 6,
+                                                    .max_bits = 64}};
+static const struct percore_table long_rows = {.name = "long",
+                                               .storage = PERCORE_OWNED,
+                                               .fields = long_fields,
+                                               .field_count = 1,
+                                               .max_rows = 1000,
+                                               .flags = PERCORE_NO_RESET};
+
+TEST(without_memory_for_more_rows_removed_rows_are_used) {
+  struct percore_region *region;
+  struct temp_tree tree;
+  uint32_t row = 0, other;
+  assert_return_code(percore_create(&region, "unit", &long_rows, 1, NULL),
+                     errno);
+  uint32_t first = unit_row_of_key(region, 0, 0);
+  temp_tree_make(&tree);
+  temp_tree_write(&tree, "/proc/meminfo", "MemAvailable: 100 kB\n");
+  region_memory_root = tree.root;
+  uint64_t key = 1;
+  while (percore_row_add_key(region, 0, key, &other) == 0)
+    row = other, key++;
+  assert_int_equal(errno, ENOMEM);
+  assert_int_equal(row + 1, region->state[1].rows_reserved);
+  assert_return_code(percore_row_remove(region, 0, row, 0), errno);
+  assert_return_code(percore_row_add_key(region, 0, key, &other), errno);
+  assert_int_equal(other, row);
+  (void)unit_attach(region, 0);
+  assert_return_code(percore_row_remove(region, 0, first, 0), errno);
+  assert_fails(percore_row_add_key(region, 0, 0, &other), EAGAIN);
+  region_memory_root = "";
+  assert_int_equal(unit_row_of_key(region, 0, 0), row + 1);
+  temp_tree_remove(&tree);
+  unit_end(region);
+}
+
+/* ---------------------------------------------------------------------------
  * Rows whose thread has ended inside a section
  */
 
@@ -235,9 +278,9 @@ REGION_TEST(the_next_object_of_a_row_is_whole) {
   assert_int_equal(percore_refresh(reader), 1);
   uint32_t row = unit_row_of_key(region, SESSION, 1);
   (void)leave_section_open(region, row);
-  assert_return_code(percore_row_remove(region, SESSION, row,
-                                        PERCORE_NO_UPDATE_IN_FLIGHT),
-                     errno);
+  assert_return_code(
+      percore_row_remove(region, SESSION, row, PERCORE_NO_UPDATE_IN_FLIGHT),
+      errno);
   assert_return_code(percore_row_add_at(region, SESSION, row, NULL, 2), errno);
   assert_int_equal(read_session(reader, row, values), 0);
   assert_int_equal(values[0], 0);
