@@ -1,13 +1,14 @@
 #include "publish.h"
 
-#include "base/cached.h"
 #include "base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct board {
   enum board_readers readers;
@@ -95,7 +96,7 @@ static void open_to_all(void) {
   const char *folder = getenv("PERCORE_RUNTIME_DIR");
   snprintf(path, sizeof(path), "%s/" BOARD_NAME ".sock",
            folder != NULL ? folder : "/run/percore");
-  int file = cached_open(path, O_NOFOLLOW);
+  int file = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0)
     return;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", file);

@@ -135,6 +135,7 @@ void play_round_set_back(void) {
 }
 
 void set_up(void) {
+  unit_make_runtime_dir();
   fake_reset();
   began_ns = boottime_ns();
   config_init(&config);
@@ -151,6 +152,12 @@ void end_producer(unsigned place) {
   if (served[place] != NULL)
     assert_int_equal(percore_destroy(served[place]), 0);
   served[place] = NULL;
+}
+
+void fill_log(void) {
+  for (uid_t user = 1; user <= 1000; user++)
+    (void)region_log_takes(
+        (struct region_about){.log = &watch->log, .uid = user});
 }
 
 void abandon_producer(unsigned place) { region_server_close(served[place]); }
@@ -190,6 +197,7 @@ void tear_down(void) {
     end_producer(i);
   forget_config();
   fake_reset();
+  unit_remove_runtime_dir();
 }
 
 struct percore_region *create(unsigned place, const char *instance,
