@@ -282,7 +282,7 @@ make_planned(const char *name, struct region_plan *plan,
     link_region(region);
     if (region_server_start(region, name, options) == 0) {
       if (region->server.error != 0)
-        region_say_unserved(region, name, options);
+        region_warn_unserved(region);
       complete(region);
       return region;
     }

@@ -220,6 +220,23 @@ static bool has_gauges_per_core(const struct percore_region *region,
   return false;
 }
 
+void region_clear_gauges(struct percore_region *region, uint32_t slot) {
+  for (uint32_t t = 1; t < region->table_count; t++) {
+    const struct region_table *table = &region->tables[t];
+    if (!has_gauges_per_core(region, table))
+      continue;
+    unsigned char *rows = region_at(region, region_block_offset(region, slot) +
+                                                table->slot_offset);
+    for (uint64_t r = 0; r < region_live(region, table)->rows_in_use; r++)
+      for (uint32_t f = 0; f < table->field_count; f++) {
+        const struct region_field *field =
+            &region->fields[table->first_field + f];
+        if (is_set(field))
+          store((uint64_t *)(rows + r * table->row_stride) + field->column, 0);
+      }
+  }
+}
+
 static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
                       uint32_t flags) {
   const struct region_table *table = &region->tables[t];

@@ -99,11 +99,11 @@ static void begin_block(struct percore_slot_head *head) {
 static void begin_slot(struct percore_region *region, uint32_t s, int core,
                        const char *name) {
   struct region_slot *slot = &region->slots[s];
-  bool unused = slot->core == -1;
   region_begin_change(&slot->generation,
                       region_next_object(slot->generation, REGION_CHANGING));
-  if (unused)
+  if (slot->core == -1)
     __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
+  region_clear_gauges(region, s);
   __atomic_store_n(&slot->tid, (int32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);

@@ -109,9 +109,11 @@ static uint64_t combine_gauge(uint32_t aggregation, uint64_t so_far,
              : region_combine_gauges(aggregation, so_far, value);
 }
 
-/* Combines consecutive rows. */
+/* Combines consecutive rows. Gauges and states are those of a thread: what it
+ * leaves in its slot does not count. */
 static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
-                    const uint64_t *values, uint32_t count, bool first) {
+                    const uint64_t *values, uint32_t count, bool is_live,
+                    bool first) {
   const struct region_table *table = &view->directory.tables[t];
   const struct region_field *fields =
       &view->directory.fields[table->first_field];
@@ -124,14 +126,14 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   for (; count > 0; count--, into += columns, values += columns)
     for (uint32_t f = 0; f < table->field_count; f++) {
       uint32_t kind = fields[f].kind, c = fields[f].column;
-      if (kind == PERCORE_STATE)
-        into[c] = values[c];
-      else if (kind == PERCORE_GAUGE)
-        into[c] =
-            combine_gauge(fields[f].aggregation, into[c], values[c], first);
-      else
+      if (kind != PERCORE_STATE && kind != PERCORE_GAUGE)
         for (uint32_t k = c; k < c + fields[f].cells; k++)
           into[k] += values[k];
+      else if (is_live)
+        into[c] = kind == PERCORE_STATE
+                      ? values[c]
+                      : combine_gauge(fields[f].aggregation, into[c], values[c],
+                                      first);
     }
 }
 
@@ -144,6 +146,7 @@ struct copy {
   uint64_t ahead;    /* end of the rows that will be read soon */
   uint64_t sequence; /* offset of the slot's sequence counter; 0: none */
   int core;          /* -1: no core */
+  bool is_live;      /* of a slot that a thread holds */
   bool first_of_core;
 };
 
@@ -316,10 +319,11 @@ static void add_each(struct region_view *view, struct region_tile *tile,
   for (uint32_t k = 0; k < group->count; k++, first = false) {
     const struct copy *copy = &group->copies[k];
     load_copy(view, t, copy, row, rows, tile->values, tile->torn + at);
-    combine(view, t, tile->totals + cell, tile->values, rows, first);
+    combine(view, t, tile->totals + cell, tile->values, rows, copy->is_live,
+            first);
     if ((tile->want & REGION_WANT_CORES) && copy->core >= 0)
       combine(view, t, tile->cores + cell + (size_t)copy->core * plane,
-              tile->values, rows, copy->first_of_core);
+              tile->values, rows, copy->is_live, copy->first_of_core);
   }
 }
 
@@ -359,23 +363,28 @@ static void add_group(struct region_view *view, struct region_tile *tile,
     together = together && sum_copies(view, group, 8ull * row * columns,
                                       rows * columns, sums);
     if (together)
-      combine(view, tile->table, totals, sums, rows, first_group);
+      combine(view, tile->table, totals, sums, rows, true, first_group);
     else
       add_each(view, tile, group, row, rows, first_group);
   }
   group->count = 0;
 }
 
-/* Adds rows of all used slots to the tile. */
+/* Adds rows of all used slots to the tile. If there are gauges, live slots come
+ * first. */
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
                        uint32_t first, uint32_t count) {
   struct region_view *view = &reader->view;
+  uint32_t slots = view->directory.header.slot_count;
+  bool sorts = !view->known[tile->table].all_sums, first_group = true;
   struct group group = {.count = 0};
-  bool first_group = true;
   memset(tile->core_used, 0, tile->core_count);
-  for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
+  for (uint32_t i = 0; i < slots << sorts; i++) {
     int core;
-    if (!region_reader_slot_is_used(reader, s, &core))
+    uint32_t s = i < slots ? i : i - slots;
+    enum region_state state = region_reader_slot_state(reader, s, &core);
+    bool is_live = state == REGION_LIVE;
+    if (state == REGION_FREE || (sorts && is_live != (i < slots)))
       continue;
     if (group.count == SLOTS_AT_ONCE) {
       add_group(view, tile, &group, first, count, first_group);
@@ -384,6 +393,7 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
     struct copy *copy = &group.copies[group.count++];
     *copy = slot_copy(view, tile->table, s, tile->in_use);
     copy->core = core;
+    copy->is_live = is_live;
     if (core >= 0) {
       copy->first_of_core = !tile->core_used[core];
       tile->core_used[core] = 1;
@@ -581,7 +591,7 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
   if (row >= region_reader_rows(reader, table) ||
       view->directory.tables[table].storage != PERCORE_PER_CORE)
     return region_failed(EINVAL);
-  if (!region_reader_slot_is_used(reader, s, &core))
+  if (region_reader_slot_state(reader, s, &core) == REGION_FREE)
     return region_failed(ENOENT);
   struct copy copy = slot_copy(view, table, s, 0);
   return load_row(view, table, &copy, row, values) ? 0 : 1;

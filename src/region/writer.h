@@ -92,9 +92,8 @@ struct percore_region {
   int shared;   /* the same memory, read-only: for readers */
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
-  bool numbers_cores; /* the application numbers the cores */
-  /* Why it is a sink, or was not served at once. */
-  struct percore_region_status failure;
+  bool numbers_cores;                   /* the application numbers the cores */
+  struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;
@@ -292,8 +291,13 @@ int region_take_removed(struct percore_region *region, uint32_t table,
 int region_take_this_removed(struct percore_region *region, uint32_t table,
                              uint32_t row);
 
-/* row.c: makes the row of a single-row table live. */
+/* row.c */
+
+/* Makes the row of a single-row table live. */
 void region_row_begin_single(struct percore_region *region, uint32_t table);
+
+/* Sets the gauges and states of a slot to 0. */
+void region_clear_gauges(struct percore_region *region, uint32_t slot);
 
 /* reset.c: like percore_reset, but the table is an index in the directory.
  * Returns 0, or -1 with errno.
@@ -362,9 +366,8 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
 
-/* status.c: remembers and says why a region is not served yet. */
-void region_say_unserved(struct percore_region *region, const char *name,
-                         const struct percore_options *options);
+/* status.c: warns that readers cannot find the region yet. */
+void region_warn_unserved(const struct percore_region *region);
 
 /* create.c: serves the regions of this process that no thread serves. */
 void region_serve_polled(void);

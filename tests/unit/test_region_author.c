@@ -391,6 +391,42 @@ TEST(a_sink_prints_its_reason_once) {
   assert_return_code(percore_destroy(region), errno);
 }
 
+TEST(a_region_that_is_no_longer_served_says_why) {
+  char directory[] = "/tmp/percore-gone-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.runtime_dir = directory,
+                                             .serving = PERCORE_SERVE_POLLED,
+                                             .instance = "east"});
+  assert_string_equal(status_of(region).reason, "");
+  assert_return_code(remove(region->server.claim.socket_path), errno);
+  assert_return_code(remove(region->server.claim.lock_path), errno);
+  assert_return_code(rmdir(directory), errno);
+  region->server.checked_ms = INT64_MIN / 2; /* the check is due */
+  assert_return_code(percore_serve(region), errno);
+  struct percore_region_status status = status_of(region);
+  assert_int_equal(status.served, 0);
+  assert_int_equal(status.error, ENOENT);
+  assert_non_null(strstr(status.reason, "region 'author@east' is not served in "
+                                        "/tmp/percore-gone-"));
+  assert_non_null(strstr(status.reason, "create the directory"));
+  assert_return_code(percore_destroy(region), errno);
+}
+
+TEST(a_region_whose_name_is_taken_says_which_instance) {
+  struct percore_options options = {.size = sizeof(options),
+                                    .instance = "west",
+                                    .serving = PERCORE_SERVE_POLLED,
+                                    .quiet = 1};
+  struct percore_region *first = create(NULL, &options), *second;
+  assert_fails(percore_create(&second, "author", &gauges, 1, &options),
+               EADDRINUSE);
+  assert_non_null(
+      strstr(status_of(second).reason, "region 'author@west' is not served"));
+  assert_return_code(percore_destroy(second), errno);
+  assert_return_code(percore_destroy(first), errno);
+}
+
 TEST(names_of_rows_without_max_rows_are_refused) {
   static const struct percore_field field = {.name = "rx"};
   static const struct percore_table table = {

@@ -63,6 +63,54 @@ REGION_TEST(a_slot_keeps_the_core_for_which_it_has_counted) {
 }
 
 /* ---------------------------------------------------------------------------
+ * Gauges
+ */
+
+enum { QUEUE = 1 }; /* a gauge of GLOBALS, whose maximum readers show */
+
+static uint64_t core_queue(struct region_reader *reader, size_t core) {
+  struct region_tile tile;
+  assert_return_code(
+      region_tile_init(&tile, reader, GLOBALS + 1, 1, REGION_WANT_CORES),
+      errno);
+  region_tile_read(reader, &tile, 0);
+  uint64_t value = tile.cores[core * tile.columns + QUEUE];
+  region_tile_free(&tile);
+  return value;
+}
+
+REGION_TEST(a_gauge_counts_while_a_thread_holds_its_slot) {
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  percore_slot_t slots[3];
+  UNIT_READER(reader);
+  for (int i = 0; i < 3; i++) {
+    slots[i] = unit_attach(region, 1);
+    percore_set(percore_core_row(slots[i], globals, 0), QUEUE, 90 - 10 * i);
+  }
+  assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 90);
+  assert_return_code(percore_detach(region, slots[0]), errno);
+  assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 80);
+  assert_int_equal(core_queue(reader, 1), 80);
+  assert_return_code(percore_detach(region, slots[1]), errno);
+  assert_int_equal(core_queue(reader, 1), 70);
+  assert_return_code(percore_detach(region, slots[2]), errno);
+  assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 0);
+}
+
+REGION_TEST(a_thread_does_not_inherit_the_gauges_of_its_slot) {
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  percore_slot_t slot = unit_attach(region, 1);
+  percore_set(percore_core_row(slot, globals, 0), QUEUE, 90);
+  percore_add(percore_core_row(slot, globals, 0), 0, 5);
+  assert_return_code(percore_detach(region, slot), errno);
+  slot = unit_attach(region, 1);
+  assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 0);
+  assert_int_equal(unit_read(GLOBALS, 0, 0), 5);
+  percore_set(percore_core_row(slot, globals, 0), QUEUE, 3);
+  assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 3);
+}
+
+/* ---------------------------------------------------------------------------
  * Threads that have ended
  */
 
