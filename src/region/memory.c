@@ -19,6 +19,7 @@
 #include "memory.h"
 
 #include "base/cancellation.h"
+#include "base/clock.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -191,6 +192,22 @@ static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                           __ATOMIC_RELAXED);
 }
 
+/* Reads how much memory is free at most once a millisecond, unless it seems to
+ * be too little: a region consists of dozens of parts. */
+static bool has_room(uint64_t bytes) {
+  static __thread uint64_t room,
+      until_ns __attribute__((tls_model("initial-exec")));
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  if (bytes > room || now_ns > until_ns) {
+    room = region_memory_room();
+    until_ns = now_ns + NS_PER_S / 1000;
+  }
+  if (bytes > room)
+    return false;
+  room -= bytes;
+  return true;
+}
+
 /* Checks the free memory first, because fallocate(2) fails only if hugetlb
  * pages are missing. If a control group exceeds its limit, the kernel kills the
  * process instead. */
@@ -199,7 +216,7 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
   NOT_CANCELLED;
   uint64_t start = offset / page_size * page_size;
   uint64_t end = (offset + length + page_size - 1) / page_size * page_size;
-  if (page_size != REGION_HUGE_PAGE && end - start > region_memory_room())
+  if (page_size != REGION_HUGE_PAGE && !has_room(end - start))
     return region_failed(ENOMEM);
   int rc;
   do

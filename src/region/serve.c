@@ -4,6 +4,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -155,12 +156,12 @@ static void keep_socket(struct percore_region *region) {
 
 /* How long the serving thread pauses after a turn: what readers send must not
  * cost the producer a core. Longer if a limit keeps it from accepting. */
-enum { PAUSE_NS = 5000000, LONG_PAUSE_NS = 100000000 };
+enum { PAUSE_MS = 5, LONG_PAUSE_MS = 100 };
 
 /* Handles one event of each ready descriptor, for which it waits until the next
  * check if `waits`. Returns how long the serving thread must pause before the
- * next call, in nanoseconds. */
-static long serve_turn(struct percore_region *region, bool waits) {
+ * next call, in milliseconds. */
+static int serve_turn(struct percore_region *region, bool waits) {
   struct server *server = &region->server;
   struct epoll_event events[SERVER_CONNECTIONS + 2];
   bool go_on = true;
@@ -185,28 +186,19 @@ static long serve_turn(struct percore_region *region, bool waits) {
         region_unlock(region);
       }
   }
-  return !go_on ? LONG_PAUSE_NS : ready > 0 ? PAUSE_NS : 0;
+  return !go_on ? LONG_PAUSE_MS : ready > 0 ? PAUSE_MS : 0;
 }
 
 /* ---------------------------------------------------------------------------
  * The thread
  */
 
-static bool is_stopped(const struct server *server) {
-  uint64_t count;
-  return read(server->stop, &count, sizeof(count)) == sizeof(count);
-}
-
 static void *serve_thread(void *argument) {
   struct percore_region *region = argument;
   struct server *server = &region->server;
   pthread_setname_np(pthread_self(), "percore-serve");
-  struct timespec pause = {0};
-  while (!is_stopped(server)) {
-    pause.tv_nsec = serve_turn(region, true);
-    if (pause.tv_nsec > 0)
-      nanosleep(&pause, NULL);
-  }
+  while (region_poll(server->stop, POLLIN, serve_turn(region, true)) == 0)
+    ;
   return NULL;
 }
 

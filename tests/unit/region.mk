@@ -46,6 +46,6 @@ tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDFLAGS = \
-	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
+	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=nanosleep,--wrap=poll
 tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)
 endif

@@ -276,7 +276,7 @@ static void run_all(bool is_cancelled, size_t most) {
     if (!thread.did)
       fail_msg("%s does not do what it should: %s", calls[i].name,
                strerror(errno));
-    if (bytes - least > most)
+    if (bytes > least + most)
       fail_msg("%s takes %zu bytes of stack", calls[i].name, bytes - least);
   }
 }
