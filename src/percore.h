@@ -301,8 +301,8 @@ struct percore_options {
   const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
-  /* In addition to one per possible core. Default: 8, or the number of threads
-   * that the process has, if more. */
+  /* In addition to one per possible core. Default: 8 (256 with `inherit`), or
+   * the number of threads that the process has, if more. */
   uint32_t extra_slots;
   /* Default: the possible cores of this machine. Otherwise core numbers are
    * the application's own and are not checked against affinity. */
@@ -310,6 +310,9 @@ struct percore_options {
   int huge_pages; /* 1: put the whole region in huge pages, allocated at once */
   int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
   int off;   /* 1: make a sink, without memory, thread or message */
+  /* 1: children of fork(2), and their children, attach slots of their own in
+   * this region. See percore(3), PROCESSES. */
+  int inherit;
 };
 
 struct percore_region;

@@ -41,19 +41,22 @@ static void after_fork_in_parent(void) {
 }
 
 /* Makes only system calls, because other threads of the parent may have held
- * any lock. */
+ * any lock. A child that counts in the region keeps the descriptor with which
+ * it allocates memory. */
 static void after_fork_in_child(void) {
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_init(&r->mutex, NULL);
-    if (r->forked)
+    if (r->is_child && !r->inherit)
       continue;
-    r->forked = true;
+    r->is_child = true;
     region_server_close(r);
     region_forget_slot();
-    region_close_fd(&r->memfd);
     region_close_fd(&r->shared);
-    /* Otherwise the child would count in its parent's region. */
-    if (!region_memory_drop(r->map, r->size))
+    if (!r->inherit)
+      region_close_fd(&r->memfd);
+    /* Otherwise the child would count in its parent's region or slots. */
+    if (!(r->inherit ? region_owners_fork(r)
+                     : region_memory_drop(r->map, r->size)))
       _exit(127);
   }
   pthread_mutex_init(&regions_mutex, NULL);
@@ -194,7 +197,9 @@ static void free_region(struct percore_region *region) {
     munmap(region->sink_block, region->block_stride);
   region_close_fd(&region->memfd);
   region_close_fd(&region->shared);
-  free(region->owners);
+  if (region->owners != NULL)
+    munmap(region->owners, region->owners_size);
+  free(region->holders);
   free(region->state);
   free(region->sums);
   free(region->grace.slots);
@@ -243,7 +248,7 @@ find_unserved(const struct region_plan *plan, const char *name,
   pthread_mutex_lock(&regions_mutex);
   struct percore_region *r = regions;
   while (r != NULL &&
-         (r->forked || !r->was_unserved ||
+         (r->is_child || !r->was_unserved ||
           !region_server_claims(r, name, options) || !is_as_planned(r, plan)))
     r = r->next;
   if (r != NULL)
@@ -275,6 +280,7 @@ make_planned(const char *name, struct region_plan *plan,
                                     .page_size = plan->header.page_size,
                                     .block_stride = plan->header.block_stride,
                                     .quiet = options->quiet != 0,
+                                    .inherit = options->inherit != 0,
                                     .numbers_cores = options->cores != 0};
   pthread_mutex_init(&region->mutex, NULL);
   region_server_init(region);
@@ -316,11 +322,12 @@ static struct percore_region *make_region(const char *name,
 }
 
 /* A program that already has many threads is likely to attach them. A slot that
- * is never used takes no memory but its record of 64 bytes. */
-static uint32_t default_extra_slots(void) {
-  enum { LEAST = 8, MOST = 1024 };
+ * is never used takes 128 bytes. */
+static uint32_t default_extra_slots(bool inherit) {
+  enum { LEAST = 8, LEAST_INHERIT = 256, MOST = 1024 };
   uint32_t threads = region_count_threads();
-  return threads < LEAST ? LEAST : threads < MOST ? threads : MOST;
+  uint32_t least = inherit ? LEAST_INHERIT : LEAST;
+  return threads < least ? least : threads < MOST ? threads : MOST;
 }
 
 /* Copies the options that the application's version of percore.h defines, and
@@ -338,7 +345,7 @@ static bool take_options(struct percore_options *options,
                         "options.serving must be PERCORE_SERVE_THREAD or "
                         "PERCORE_SERVE_POLLED");
   if (options->extra_slots == 0)
-    options->extra_slots = default_extra_slots();
+    options->extra_slots = default_extra_slots(options->inherit != 0);
   return true;
 }
 
@@ -379,7 +386,8 @@ void region_serve_polled(void) {
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
     return false; /* no thread is attached in a forked child */
-  bool attached = region_attached_slots(region) > 0;
+  bool attached = region->is_child ? region_own_slots(region) > 0
+                                   : region_attached_slots(region) > 0;
   region_unlock(region);
   return attached;
 }
@@ -393,7 +401,8 @@ int percore_destroy(struct percore_region *region) {
   unlink_region(region);
   /* Set `ended` before the connections end, because readers check it when their
    * connection ends. */
-  __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
+  if (!region->is_child)
+    __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);
   return 0;

@@ -38,12 +38,15 @@ int region_grace_init(struct percore_region *region) {
   grace->slots = calloc(region->header->slot_count, sizeof(*grace->slots));
   if (grace->slots == NULL)
     return -1;
-  (void)membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  (void)membarrier(region->inherit ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
+                                   : MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return 0;
 }
 
-static void barrier_everywhere(void) {
-  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
+/* A private barrier does not reach children that count in the region. */
+static void barrier_everywhere(const struct percore_region *region) {
+  if (membarrier(region->inherit ? MEMBARRIER_CMD_GLOBAL_EXPEDITED
+                                 : MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
     return;
   /* The kernel or a seccomp filter refuses membarrier. After a millisecond,
    * every store is visible anyway. */
@@ -66,7 +69,7 @@ static uint64_t quiescent_points(const struct percore_region *region,
 
 static void begin_period(struct percore_region *region) {
   struct grace *grace = &region->grace;
-  barrier_everywhere();
+  barrier_everywhere(region);
   for (uint32_t s = 0; s < region->header->slot_count; s++) {
     struct grace_slot *slot = &grace->slots[s];
     uint64_t now = quiescent_points(region, s);

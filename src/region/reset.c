@@ -78,7 +78,7 @@ static int reset_tables(struct percore_region *region, uint32_t table,
 }
 
 int region_reset(struct percore_region *region, uint32_t table, uint32_t row) {
-  if (!region_lock(region))
+  if (!region_lock_rows(region))
     return -1;
   int rc = reset_tables(region, table, row);
   region_unlock(region);

@@ -129,10 +129,44 @@ static int refuse(struct percore_region *region, uint32_t t) {
   return -1;
 }
 
+static bool has_name(const struct percore_region *region,
+                     const struct region_table *table, uint32_t row,
+                     const struct padded_name *name) {
+  const uint64_t *word = region_generation(region, table, row);
+  uint64_t generation = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+  bool same = region_state(generation) == REGION_LIVE &&
+              memcmp(region_label(region, table, row), name->words,
+                     region_label_size(table)) == 0;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return same && __atomic_load_n(word, __ATOMIC_RELAXED) == generation;
+}
+
+/* A child finds the rows of its parent, of which its index does not know those
+ * that were added after the fork. */
+static int find_in_child(const struct percore_region *region, uint32_t t,
+                         const struct padded_name *name, uint32_t *row) {
+  const struct region_table *table = &region->tables[t];
+  uint32_t found;
+  if (key_index_find(&region->state[t].names, name->words, &found) &&
+      has_name(region, table, found, name)) {
+    *row = found;
+    return region_failed(EEXIST);
+  }
+  uint64_t rows = region_live(region, table)->rows_in_use;
+  for (found = 0; found < rows; found++)
+    if (has_name(region, table, found, name)) {
+      *row = found;
+      return region_failed(EEXIST);
+    }
+  return region_failed(EPERM);
+}
+
 static int add_named(struct percore_region *region, uint32_t t,
                      const struct padded_name *name, uint32_t *row) {
   struct table_state *state = &region->state[t];
   uint32_t found;
+  if (region->is_child)
+    return find_in_child(region, t, name, row);
   if (key_index_find(&state->names, name->words, &found)) {
     *row = found;
     return region_failed(EEXIST);
@@ -194,7 +228,7 @@ static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key) {
-  if (!region_lock_table(region, &table))
+  if (!region_lock_table_rows(region, &table))
     return -1;
   struct padded_name padded;
   int rc = pad_name(&region->tables[table], name, key, &padded)
@@ -258,7 +292,7 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags) {
-  if (!region_lock_table(region, &table))
+  if (!region_lock_table_rows(region, &table))
     return -1;
   int rc = remove_row(region, table, row, flags);
   region_unlock(region);

@@ -236,15 +236,15 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
 void region_release_ended(struct percore_region *region) {
   if (!region_lock(region))
     return;
-  bool any = false;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (region->slots[s].tid != 0 && region_slot_take(region, s)) {
+  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+    enum region_state state = region_state(region->slots[s].generation);
+    if ((state == REGION_LIVE || state == REGION_CHANGING) &&
+        region_slot_take(region, s)) {
       region_close_section(&region_block(region, s)->sequence);
       end_slot(region, s);
-      any = true;
     }
-  if (any)
-    region_server_avoid_slots(region);
+  }
+  region_server_avoid_slots(region);
   region_unlock(region);
 }
 

@@ -19,7 +19,7 @@ bool region_lock(struct percore_region *region) {
   if (region->is_sink)
     return false;
   pthread_mutex_lock(&region->mutex);
-  if (!region->forked)
+  if (!region->is_child || region->inherit)
     return true;
   pthread_mutex_unlock(&region->mutex);
   return false;
@@ -29,9 +29,17 @@ void region_unlock(struct percore_region *region) {
   pthread_mutex_unlock(&region->mutex);
 }
 
-bool region_lock_table(struct percore_region *region, uint32_t *table) {
+bool region_lock_rows(struct percore_region *region) {
   if (!region_lock(region))
     return false;
+  if (!region->is_child)
+    return true;
+  region_unlock(region);
+  errno = EPERM;
+  return false;
+}
+
+static bool find_table(struct percore_region *region, uint32_t *table) {
   if (*table < region->table_count - 1) {
     ++*table;
     return true;
@@ -39,6 +47,14 @@ bool region_lock_table(struct percore_region *region, uint32_t *table) {
   region_unlock(region);
   errno = EINVAL;
   return false;
+}
+
+bool region_lock_table(struct percore_region *region, uint32_t *table) {
+  return region_lock(region) && find_table(region, table);
+}
+
+bool region_lock_table_rows(struct percore_region *region, uint32_t *table) {
+  return region_lock_rows(region) && find_table(region, table);
 }
 
 /* fprintf would take 8 KiB of stack, because stderr has no buffer. */

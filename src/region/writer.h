@@ -76,12 +76,6 @@ struct server {
   pthread_t thread;
 };
 
-/* See owner.c. */
-struct slot_owner {
-  pthread_mutex_t lives; /* robust; held by the thread that holds the slot */
-  uint64_t number;       /* of that thread; 0: none */
-};
-
 struct percore_region {
   pthread_mutex_t mutex;
   /* Fixed after create. */
@@ -93,19 +87,24 @@ struct percore_region {
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
   bool numbers_cores;                   /* the application numbers the cores */
+  bool inherit;                         /* children of fork count in it */
   struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;
   struct region_slot *slots;
-  struct slot_owner *owners; /* one for each slot */
-  uint32_t table_count;      /* includes `core` */
+  /* See owner.c: robust mutexes, and numbers of threads of this process. */
+  pthread_mutex_t *owners;
+  size_t owners_size;
+  uint64_t *holders;
+  uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
   struct percore_slot_head *sink_block; /* a slot block of private memory */
   struct server server;
   /* Guarded by the mutex. */
-  /* This process is a child of the producer, so the memory is a sink. */
-  bool forked;
+  /* This process is a child of the producer. With `inherit` it counts in the
+   * region; otherwise the memory is a sink. */
+  bool is_child;
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
@@ -213,15 +212,20 @@ static inline bool region_row_is_live(const struct percore_region *region,
 
 /* writer.c */
 
-/* Locks the region and returns true if it can be changed; otherwise returns
+/* Locks the region and returns true unless it is a sink; otherwise returns
  * false with ENODEV. */
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Like region_lock, but also converts the application's index of a table to the
- * index in the directory, where `core` is 0. Returns false with EINVAL if the
- * table does not exist. */
+/* Like region_lock, but returns false with EPERM in a child, which must not
+ * change rows. */
+bool region_lock_rows(struct percore_region *region);
+
+/* Like region_lock and region_lock_rows, but also convert the application's
+ * index of a table to the index in the directory, where `core` is 0. Return
+ * false with EINVAL if the table does not exist. */
 bool region_lock_table(struct percore_region *region, uint32_t *table);
+bool region_lock_table_rows(struct percore_region *region, uint32_t *table);
 
 /* Writes a line to stderr, unless the region is quiet. */
 __attribute__((format(printf, 2, 3))) void
@@ -238,6 +242,10 @@ uint64_t region_tsc_hz(void);
 
 int region_owners_init(struct percore_region *region);
 
+/* In a forked child: turns the slots of the parent's threads into sinks, which
+ * their handles still reach. Returns false if this fails. */
+bool region_owners_fork(struct percore_region *region);
+
 /* Takes a slot for the calling thread. Returns false if a thread holds it that
  * has not ended. region_slot_leave gives it back. */
 bool region_slot_take(struct percore_region *region, uint32_t s);
@@ -247,8 +255,10 @@ void region_slot_leave(struct percore_region *region, uint32_t s);
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 
-/* Returns how many slots have an owner. */
+/* Return how many slots have an owner, and how many an owner in this process.
+ */
 uint32_t region_attached_slots(const struct percore_region *region);
+uint32_t region_own_slots(const struct percore_region *region);
 
 /* handles.c: a region that is a sink. */
 extern struct percore_region region_sink;
