@@ -298,7 +298,9 @@ enum percore_serving {
  * percore_options). */
 struct percore_options {
   size_t size;
-  const char *instance;    /* distinguishes regions with the same name */
+  /* Distinguishes regions with the same name. "*": the lowest number from 1 on
+   * that no process has. */
+  const char *instance;
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
   /* In addition to one per possible core. Default: 8 (256 with `inherit`), or

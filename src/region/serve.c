@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -115,12 +116,26 @@ static bool handle_message(struct percore_region *region,
   return region_message_send(from->fd, &message, NULL, 0);
 }
 
+/* Writes the number that the instance "*" has got. No reader has seen the
+ * region before. */
+static void write_number(struct percore_region *region) {
+  char *instance = region_at(region, region->header->strings_offset +
+                                         region->header->instance);
+  memset(instance, 0, sizeof(REGION_LONGEST_NUMBER));
+  snprintf(instance, sizeof(REGION_LONGEST_NUMBER), "%u",
+           region->server.claim.number);
+}
+
 /* Claims the name, or makes its socket anew. A directory can appear, a process
  * that has the name can end, and rights can be given. Call with the region
  * locked, so that a fork finds the descriptors. */
-static void claim_name(struct server *server) {
-  bool claimed = region_claim_take(&server->claim) == 0 &&
-                 watch(server, server->claim.listener) == 0;
+static void claim_name(struct percore_region *region) {
+  struct server *server = &region->server;
+  bool needs_number = server->claim.number_at != 0;
+  bool claimed = region_claim_take(&server->claim) == 0;
+  if (claimed && needs_number)
+    write_number(region);
+  claimed = claimed && watch(server, server->claim.listener) == 0;
   server->error = claimed ? 0 : errno;
   server->checked_ms = region_now_ms();
 }
@@ -134,7 +149,7 @@ int region_server_restore(struct percore_region *region) {
   if (!region_lock(region))
     return errno;
   if (!is_found(server))
-    claim_name(server);
+    claim_name(region);
   int error = server->error;
   region_unlock(region);
   return error;
@@ -294,10 +309,9 @@ void region_server_close(struct percore_region *region) {
 
 bool region_server_claims(const struct percore_region *region, const char *name,
                           const struct percore_options *options) {
-  char path[REGION_PATH_SIZE];
-  return region_path(path, sizeof(path), options->runtime_dir, name,
-                     options->instance, "sock") == 0 &&
-         strcmp(path, region->server.claim.socket_path) == 0;
+  struct region_claim claim;
+  return region_claim_init(&claim, name, options) == 0 &&
+         region_claim_is_same(&claim, &region->server.claim);
 }
 
 void region_server_init(struct percore_region *region) {

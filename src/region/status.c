@@ -24,7 +24,7 @@ static const struct {
             "percore(3), DEPLOYMENT"},
     {ETIMEDOUT, "a process holds the lock of the directory: end it"},
     {EADDRINUSE, "another process serves this name; give each process an "
-                 "instance of its own"},
+                 "instance of its own, such as \"*\""},
     {EINVAL, "check that the kernel supports huge pages of 2 MiB"},
     {ENAMETOOLONG, "shorten the path of the runtime directory"},
     {ENOMEM, "raise the memory limit, or declare fewer rows or cores"},
