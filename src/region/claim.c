@@ -25,7 +25,8 @@
 #include "layout.h"
 #include "message.h"
 
-enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 128, TRIES = 16 };
+enum { LOCK_MODE = 0640, GROUP_MODE = 0660, ALL_MODE = 0666 };
+enum { BACKLOG = 128, TRIES = 16 };
 
 /* True if this file is still at the path. */
 static bool is_at(const char *path, dev_t device, ino_t inode) {
@@ -93,7 +94,7 @@ static int make_listener(struct region_claim *claim) {
       (unlink(claim->socket_path) != 0 && errno != ENOENT) ||
       bind(claim->listener, (struct sockaddr *)&address, sizeof(address)) != 0)
     return -1;
-  if (chmod(claim->socket_path, SOCKET_MODE) != 0 ||
+  if (chmod(claim->socket_path, claim->mode) != 0 ||
       lstat(claim->socket_path, &file) != 0 ||
       listen(claim->listener, BACKLOG) != 0) {
     int saved = errno;
@@ -155,7 +156,10 @@ int region_claim_init(struct region_claim *claim, const char *region,
   bool any = region_instance_is_any(options->instance);
   const char *dir = options->runtime_dir;
   const char *instance = any ? REGION_LONGEST_NUMBER : options->instance;
-  *claim = (struct region_claim){.lock = -1, .listener = -1};
+  *claim =
+      (struct region_claim){.lock = -1,
+                            .listener = -1,
+                            .mode = options->all_users ? ALL_MODE : GROUP_MODE};
   if (region_path(claim->lock_path, REGION_PATH_SIZE, dir, region, instance,
                   "lock") != 0 ||
       region_path(claim->socket_path, REGION_PATH_SIZE, dir, region, instance,

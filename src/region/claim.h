@@ -18,6 +18,7 @@ struct region_claim {
   size_t number_at;
   unsigned number;
   int lock, listener; /* -1 if not open */
+  mode_t mode;        /* of the socket's file */
   dev_t device;       /* of the socket's file */
   ino_t inode;
 };

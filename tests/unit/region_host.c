@@ -167,6 +167,8 @@ static void free_watch(void) {
   struct region_sum *sum;
   if (watch == NULL)
     return;
+  if (watch->directory != NULL)
+    closedir(watch->directory);
   for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
     i->served_ns = 0;
   watch->now.monotonic_ns = UINT64_MAX;
