@@ -351,14 +351,16 @@ int percore_create(struct percore_region **region, const char *name,
 
 /* Tells readers that the region has ended cleanly, so that collectd does not
  * report a failure. Removes the socket and the lock file, and unmaps the
- * region. No handle may be used afterwards. Returns 0, or -1 with EBUSY while
- * threads that are still running are attached. */
+ * region. No handle may be used afterwards. A child of fork(2) only leaves the
+ * region. Returns 0, or -1 with EBUSY while threads that are still running are
+ * attached. */
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
   size_t size; /* set to sizeof */
   /* 1: readers can find the region; 0: they cannot find it yet, or it is a
-   * sink, as in a forked child. */
+   * sink, as in a forked child. In a child that counts in the region: as it was
+   * at the fork. */
   int served;
   int error; /* the errno that is the cause if served is 0; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
@@ -424,6 +426,7 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  *   ENOMEM        no memory for another 2 MiB of rows, and no removed row
  *   EINVAL        no such table, an empty or too long name, or a single-row
  *                 table
+ *   EPERM         this is a child of fork(2), and the name is new
  *   ENODEV        the region is a sink
  * On every error but EEXIST, *row is a sink. */
 int percore_row_add(struct percore_region *region, uint32_t table,
