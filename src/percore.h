@@ -295,7 +295,9 @@ enum percore_serving {
 };
 
 /* A member that is 0 selects its default. Set size to sizeof(struct
- * percore_options). */
+ * percore_options). A library that is older than the program's percore.h takes
+ * longer structs, also those below, if the members that it does not have are 0,
+ * and otherwise fails with EINVAL. */
 struct percore_options {
   size_t size;
   /* Distinguishes regions with the same name. "*": the lowest number from 1 on
@@ -318,6 +320,9 @@ struct percore_options {
   /* 1: children of fork(2), and their children, attach slots of their own in
    * this region. See percore(3), FORK. */
   int inherit;
+  /* sizeof(struct percore_table) and sizeof(struct percore_field): set both.
+   * Default: the sizes in libpercore 0.2. */
+  uint32_t table_size, field_size;
 };
 
 struct percore_region;

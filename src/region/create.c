@@ -338,8 +338,11 @@ static bool take_options(struct percore_options *options,
                          struct region_fault *fault) {
   *options = (struct percore_options){0};
   if (!sized_copy(options, sizeof(*options), given))
-    return region_fails(fault, EINVAL,
-                        "set options.size to sizeof(struct percore_options)");
+    return region_fails(
+        fault, EINVAL,
+        given->size > sizeof(*options) && given->size <= SIZED_MOST
+            ? SIZED_NEWER
+            : "set options.size to sizeof(struct percore_options)");
   if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
     return region_fails(fault, EINVAL,
                         "options.serving must be PERCORE_SERVE_THREAD or "

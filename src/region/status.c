@@ -8,6 +8,8 @@
 
 #include "writer.h"
 
+#include "base/sized.h"
+
 /* ---------------------------------------------------------------------------
  * Sinks
  */
@@ -188,10 +190,11 @@ static struct percore_region_status status_of(struct percore_region *region) {
 int percore_status(struct percore_region *region,
                    struct percore_region_status *status) {
   size_t size = status->size;
-  if (size < sizeof(size) || size > sizeof(*status))
+  if (size < sizeof(size) || size > SIZED_MOST)
     return region_failed(EINVAL);
   struct percore_region_status known = status_of(region);
   known.size = size;
-  memcpy(status, &known, size);
+  memset(status, 0, size);
+  memcpy(status, &known, size < sizeof(known) ? size : sizeof(known));
   return 0;
 }

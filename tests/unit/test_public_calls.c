@@ -225,7 +225,7 @@ static const struct call {
  * Running each call in a thread of its own
  */
 
-enum { STACK = 512 << 10, PAINT = 0xa5 };
+enum { STACK = 2 << 20, PAINT = 0xa5 };
 
 struct run {
   bool (*does)(void);

@@ -577,7 +577,7 @@ TEST(a_forked_child_lives_where_little_private_memory_is_allowed) {
 TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
-  struct percore_region_status status = {.size = sizeof(status) + 1};
+  struct percore_region_status status = {.size = 1};
   assert_fails(percore_status(region, &status), EINVAL);
   status = (struct percore_region_status){
       .size = offsetof(struct percore_region_status, readers), .slots = 77};
@@ -585,6 +585,90 @@ TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
   assert_int_equal(status.served, 1);
   assert_int_equal(status.slots, 77);
   assert_return_code(percore_destroy(region), errno);
+}
+
+/* ---------------------------------------------------------------------------
+ * Programs that were compiled with a newer percore.h
+ */
+
+struct newer_options {
+  struct percore_options options;
+  uint64_t newer;
+};
+
+TEST(a_member_that_the_library_does_not_know_must_be_0) {
+  struct newer_options given = {
+      .options = {.size = sizeof(given), .cores = 2, .quiet = 1}};
+  struct percore_region *region;
+  assert_return_code(percore_create(&region, "author", NULL, 0, &given.options),
+                     errno);
+  assert_return_code(percore_destroy(region), errno);
+  given.newer = 1;
+  assert_fails(percore_create(&region, "author", NULL, 0, &given.options),
+               EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "install a newer one"));
+  given.options.size = SIZE_MAX;
+  assert_fails(percore_create(&region, "author", NULL, 0, &given.options),
+               EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "set options.size"));
+}
+
+TEST(what_the_library_does_not_know_of_a_status_is_0) {
+  struct {
+    struct percore_region_status status;
+    uint64_t newer;
+  } newer = {.status.size = sizeof(newer), .newer = 5};
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.cores = 2});
+  assert_return_code(percore_status(region, &newer.status), errno);
+  assert_int_equal(newer.status.served, 1);
+  assert_int_equal(newer.newer, 0);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+struct newer_field {
+  struct percore_field field;
+  uint64_t newer;
+};
+
+struct newer_table {
+  struct percore_table table;
+  uint64_t newer;
+};
+
+TEST(records_of_tables_and_fields_may_be_longer_than_those_of_the_library) {
+  struct newer_field fields[] = {{.field = {.name = "packets"}},
+                                 {.field = {.name = "bytes"}}};
+  struct newer_table tables[] = {
+      {.table = {.name = "one",
+                 .fields = &fields[0].field,
+                 .field_count = 2,
+                 .max_rows = 3}},
+      {.table = {.name = "two", .fields = &fields[0].field, .field_count = 1}}};
+  const struct percore_options options = {.size = sizeof(options),
+                                          .cores = 2,
+                                          .quiet = 1,
+                                          .table_size = sizeof(tables[0]),
+                                          .field_size = sizeof(fields[0])};
+  struct percore_region *region;
+  assert_return_code(
+      percore_create(&region, "author", &tables[0].table, 2, &options), errno);
+  struct percore_reader *reader;
+  assert_return_code(percore_open(&reader, "author", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_int_equal(percore_reader_find_field(reader, 0, "bytes"), 1);
+  assert_int_equal(percore_reader_find_table(reader, "two"), 1);
+  assert_int_equal(percore_reader_columns(reader, 1), 1);
+  percore_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+  fields[1].newer = 1;
+  assert_fails(percore_create(&region, "author", &tables[0].table, 2, &options),
+               EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "install a newer one"));
+  fields[1].newer = 0;
+  tables[1].newer = 1;
+  assert_fails(percore_create(&region, "author", &tables[0].table, 2, &options),
+               EINVAL);
 }
 
 const struct unit_fixtures unit_fixtures = {
