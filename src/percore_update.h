@@ -255,6 +255,17 @@ static inline uint64_t *percore_cells_(percore_core_row_t row) {
 static inline uint64_t *percore_cells_(percore_owned_row_t row) {
   return row.owned_cells;
 }
+/* A value for percore_set. From C++11 on, a fraction does not compile. */
+#if __cplusplus >= 201103L
+template <class Value> static inline uint64_t percore_whole_(Value value) {
+  return static_cast<uint64_t>(value);
+}
+void percore_whole_(float);
+void percore_whole_(double);
+void percore_whole_(long double);
+#else
+#define percore_whole_(value) static_cast<uint64_t>(value)
+#endif
 extern "C" {
 #else
 static inline uint64_t *percore_core_cells_(percore_core_row_t row) {
@@ -267,6 +278,16 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
   __extension__ _Generic((row), percore_core_row_t                             \
                          : percore_core_cells_, percore_owned_row_t            \
                          : percore_owned_cells_)(row)
+struct percore_takes_no_fractions_ {
+  int member;
+};
+#define percore_whole_(value)                                                  \
+  (uint64_t)(__extension__ _Generic(                                           \
+      (value), float                                                           \
+      : (struct percore_takes_no_fractions_){0}, double                        \
+      : (struct percore_takes_no_fractions_){0}, long double                   \
+      : (struct percore_takes_no_fractions_){0}, default                       \
+      : (value)))
 #endif
 
 /* Adds n to a counter. */
@@ -286,10 +307,10 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 #define percore_add_growth(row, column, value, last)                           \
   percore_cell_grow_(percore_cells_(row), (column), (value), (last))
 
-/* Sets a gauge or a state. */
+/* Sets a gauge, whose values are signed, or a state. The value must be of an
+ * integer type: a gauge of 0.25 s is one of 250 ms. */
 #define percore_set(row, column, value)                                        \
-  percore_cell_set_(percore_cells_(row), (column),                             \
-                    PERCORE_CAST_(uint64_t, value))
+  percore_cell_set_(percore_cells_(row), (column), percore_whole_(value))
 
 /* Counts a value in a histogram. */
 #define percore_hist_add(row, histogram, value)                                \
@@ -310,9 +331,12 @@ static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
   __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
 }
 
-/* Sets a gauge or a state of a SHARED table; the last call wins. */
-static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
-                                      uint64_t value) {
+/* Sets a gauge or a state of a SHARED table, like percore_set; the last call
+ * wins. */
+#define percore_shared_set(row, column, value)                                 \
+  percore_shared_set_((row), (column), percore_whole_(value))
+static inline void percore_shared_set_(percore_shared_row_t row,
+                                       uint32_t column, uint64_t value) {
   PERCORE_CHECK_CELL_(row.shared_cells, column);
   __atomic_store_n(&row.shared_cells[column], value, __ATOMIC_RELAXED);
 }

@@ -157,9 +157,12 @@ def check_language(compiler, language, std, warnings):
     need(compiler)
     command = [compiler, "-x", language, "-std=" + std, *warnings]
     for debug in ([], ["-DPERCORE_DEBUG"]):
-        ok, said = compiles(command, *debug)
+        ok, said = compiles(command, "-DALL_VALUES", *debug)
         check(ok, f"{command} {debug}: {said}")
-    for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
+    wrongs = ["-DWRONG_MIX", "-DWRONG_MIX_SHARED"]
+    if std != "c++98":
+        wrongs += ["-DWRONG_FRACTION", "-DWRONG_SHARED_FRACTION"]
+    for wrong in wrongs:
         check(not compiles(command, wrong)[0],
               f"{compiler} -std={std} compiles with {wrong}")
 
@@ -327,7 +330,7 @@ def main():
                    check_compiler, compiler, machine, objdump, directory)
         for compiler in ("gcc", "clang"):
             proves(f"{compiler} compiles percore.h as C99 to C17 without a warning, "
-                   "and refuses wrong kinds of rows", check_languages, compiler, "c",
+                   "and refuses wrong kinds of rows and fractions", check_languages, compiler, "c",
                    ("c99", "gnu99", "c11", "c17"), C_WARNINGS)
         for c_compiler, compiler in (("gcc", "g++"), ("clang", "clang++")):
             proves(f"{compiler} compiles percore.h as C++98 to C++20 without a "
