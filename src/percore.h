@@ -193,7 +193,7 @@ void percore_load_close(struct percore_load *load);
  * errno report what happened; an application may ignore them. Updates do not
  * check handles: with one that no call has made, such as zeros, the program
  * crashes or overwrites other memory. With PERCORE_DEBUG defined, it aborts
- * with a message.
+ * with a message, and at other mistakes that percore(3) lists.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread

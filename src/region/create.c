@@ -386,6 +386,21 @@ void region_serve_polled(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
+bool region_find(const void *address, const struct percore_region **found) {
+  uintptr_t at = (uintptr_t)address;
+  if (pthread_mutex_trylock(&regions_mutex) != 0)
+    return false;
+  *found = region_sink_has(address) ? &region_sink : NULL;
+  for (struct percore_region *r = regions; r != NULL && *found == NULL;
+       r = r->next)
+    if (at - (uintptr_t)r->map < r->size)
+      *found = r->is_child && !r->inherit ? &region_sink : r;
+    else if (at - (uintptr_t)r->sink_block < r->block_stride)
+      *found = &region_sink;
+  pthread_mutex_unlock(&regions_mutex);
+  return true;
+}
+
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
     return false; /* no thread is attached in a forked child */

@@ -146,9 +146,28 @@ static void take(struct removed_row *list, uint32_t element) {
   list[list[element].newer].older = list[element].older;
 }
 
+/* For PERCORE_DEBUG: the row that the thread has removed last. */
+static __thread const struct removed_row *removed_here;
+
+bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
+                          uint32_t row) {
+  const struct removed_row *list = region->state[table].removed;
+  const struct grace *grace = &region->grace;
+  if (list == NULL || list[row + 1].grace == 0 ||
+      &list[row + 1] == removed_here)
+    return false;
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    if (region_slot_is_own(region, s))
+      return list[row + 1].grace > grace->begun ||
+             (grace->slots[s].passed < list[row + 1].grace &&
+              quiescent_points(region, s) == grace->slots[s].seen);
+  return false;
+}
+
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now) {
   struct removed_row *list = region->state[table].removed;
+  removed_here = &list[row + 1];
   if (safe_now) {
     list[row + 1].grace = 0;
     insert_after(list, list[safe_head(region, table)].older, row + 1);

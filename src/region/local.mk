@@ -16,6 +16,7 @@ libregion_la_SOURCES = \
 	src/region/claim.c src/region/claim.h \
 	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
+	src/region/debug.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
 	src/region/functions.c \

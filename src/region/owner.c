@@ -77,6 +77,10 @@ bool region_slot_is_own(const struct percore_region *region, uint32_t s) {
          __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) == own_number;
 }
 
+bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
+  return region->holders[s] == OF_PARENT;
+}
+
 /* The word is that of futex(2), "Robust futexes". Taking the mutex would also
  * tell, but would keep others from taking the slot meanwhile. */
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {

@@ -251,8 +251,10 @@ bool region_owners_fork(struct percore_region *region);
 bool region_slot_take(struct percore_region *region, uint32_t s);
 void region_slot_leave(struct percore_region *region, uint32_t s);
 
-/* True if the calling thread holds the slot; if any thread does. */
+/* True if the calling thread holds the slot; if a thread of the parent held it
+ * when this process was forked; if any thread holds it. */
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
+bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s);
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 
 /* Return how many slots have an owner, and how many an owner in this process.
@@ -260,8 +262,10 @@ bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 uint32_t region_attached_slots(const struct percore_region *region);
 uint32_t region_own_slots(const struct percore_region *region);
 
-/* handles.c: a region that is a sink. */
+/* handles.c: a region that is a sink, and whether an address is in its memory.
+ */
 extern struct percore_region region_sink;
+bool region_sink_has(const void *address);
 
 /* provide.c: allocate memory for a range of the region, for the reserved rows
  * of one slot, or for rows 0 to rows - 1 in every used slot and outside the
@@ -300,6 +304,11 @@ int region_take_removed(struct percore_region *region, uint32_t table,
                         uint32_t *row);
 int region_take_this_removed(struct percore_region *region, uint32_t table,
                              uint32_t row);
+
+/* True if the calling thread may still use a removed row: it is attached, did
+ * not remove the row, and has not passed a quiescent point since. */
+bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
+                          uint32_t row);
 
 /* row.c */
 
@@ -379,7 +388,13 @@ struct percore_region *region_make_sink(const char *name,
 /* status.c: warns that readers cannot find the region yet. */
 void region_warn_unserved(const struct percore_region *region);
 
-/* create.c: serves the regions of this process that no thread serves. */
+/* create.c */
+
+/* Serves the regions of this process that no thread serves. */
 void region_serve_polled(void);
+
+/* Finds the region that has the address: &region_sink if it is in a sink, NULL
+ * if there is none. Returns false if the list of regions is in use. */
+bool region_find(const void *address, const struct percore_region **found);
 
 #endif
