@@ -172,6 +172,31 @@ def check_languages(compiler, language, stds, warnings):
         check_language(compiler, language, std, warnings)
 
 
+def check_sanitizer(compiler, directory):
+    need(compiler)
+    functions([compiler, "-fsanitize=thread"], ["objdump"], "-O2", directory)
+
+
+def check_static(directory):
+    """Links the archive with what pkg-config says without --static."""
+    need("pkg-config")
+    archive = os.path.join(os.getcwd(), "libpercore.a")
+    if not os.path.exists(archive):
+        raise Skip("libpercore.a was not built")
+    said = subprocess.run(["pkg-config", "--libs", "percore"], check=True, text=True,
+                          capture_output=True,
+                          env={**os.environ, "PKG_CONFIG_PATH": "src/region"}).stdout
+    flags = [flag for flag in said.split() if not flag.startswith("-L")]
+    program = os.path.join(directory, "static.c")
+    with open(program, "w") as file:
+        file.write("#include <percore.h>\n"
+                   "int main(void) { struct percore_load *load;\n"
+                   "return percore_load_open(&load, 0) && percore_destroy(0); }\n")
+    subprocess.run(["gcc", "-I" + INCLUDE, program,
+                    *(archive if flag == "-lpercore" else flag for flag in flags),
+                    "-o", os.path.join(directory, "static")], check=True)
+
+
 # ---------------------------------------------------------------------------
 # percore.hpp
 
@@ -464,6 +489,11 @@ def main():
                    check_objects, compiler, directory)
         proves("with PERCORE_DEBUG, a wrong slot, table, row or section aborts",
                check_debug, directory)
+        for compiler in ("gcc", "clang"):
+            proves(f"{compiler} -fsanitize=thread compiles updates without a warning",
+                   check_sanitizer, compiler, directory)
+        proves("a program links with the archive as pkg-config says", check_static,
+               directory)
         proves("the library has a function for each update of percore_update.h",
                check_functions)
         proves("a program with the header of another ABI does not link",
