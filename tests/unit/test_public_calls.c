@@ -33,7 +33,8 @@ static int create_with(struct percore_region **made, const char *name,
   struct percore_options options = {.size = sizeof(options),
                                     .serving = serving,
                                     .cores = 4,
-                                    .extra_slots = 2};
+                                    .extra_slots = 2,
+                                    .inherit = serving == PERCORE_SERVE_POLLED};
   memcpy(tables, unit_tables, sizeof(unit_tables));
   tables[BIG] = (struct percore_table){
       .name = "big", .fields = big_fields, .field_count = 1, .max_rows = 2};
