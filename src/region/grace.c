@@ -147,7 +147,8 @@ static void take(struct removed_row *list, uint32_t element) {
 }
 
 /* For PERCORE_DEBUG: the row that the thread has removed last. */
-static __thread const struct removed_row *removed_here;
+static __thread const struct removed_row *removed_here
+    __attribute__((tls_model("initial-exec")));
 
 bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
                           uint32_t row) {

@@ -195,16 +195,17 @@ static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
 /* Reads how much memory is free at most once a millisecond, unless it seems to
  * be too little: a region consists of dozens of parts. */
 static bool has_room(uint64_t bytes) {
-  static __thread uint64_t room,
-      until_ns __attribute__((tls_model("initial-exec")));
+  static __thread struct {
+    uint64_t room, until_ns;
+  } known __attribute__((tls_model("initial-exec")));
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  if (bytes > room || now_ns > until_ns) {
-    room = region_memory_room();
-    until_ns = now_ns + NS_PER_S / 1000;
+  if (bytes > known.room || now_ns > known.until_ns) {
+    known.room = region_memory_room();
+    known.until_ns = now_ns + NS_PER_S / 1000;
   }
-  if (bytes > room)
+  if (bytes > known.room)
     return false;
-  room -= bytes;
+  known.room -= bytes;
   return true;
 }
 

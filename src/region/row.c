@@ -146,19 +146,16 @@ static bool has_name(const struct percore_region *region,
 static int find_in_child(const struct percore_region *region, uint32_t t,
                          const struct padded_name *name, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
-  uint32_t found;
-  if (key_index_find(&region->state[t].names, name->words, &found) &&
-      has_name(region, table, found, name)) {
-    *row = found;
-    return region_failed(EEXIST);
-  }
   uint64_t rows = region_live(region, table)->rows_in_use;
-  for (found = 0; found < rows; found++)
-    if (has_name(region, table, found, name)) {
-      *row = found;
-      return region_failed(EEXIST);
-    }
-  return region_failed(EPERM);
+  uint32_t found;
+  if (!key_index_find(&region->state[t].names, name->words, &found) ||
+      !has_name(region, table, found, name))
+    for (found = 0; found < rows && !has_name(region, table, found, name);)
+      found++;
+  if (found >= rows)
+    return region_failed(EPERM);
+  *row = found;
+  return region_failed(EEXIST);
 }
 
 static int add_named(struct percore_region *region, uint32_t t,

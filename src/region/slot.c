@@ -22,11 +22,11 @@ static bool take(struct percore_region *region, uint32_t s, uint32_t *taken) {
 /* Takes an extra slot: one that counts for the core already, or else one that
  * has never been used, or else any, so that no count is lost. A slot that has
  * been used counts for its core for ever, because readers sum what it has. */
+enum extra { OF_CORE, UNUSED, ANY };
 static bool take_extra_slot(struct percore_region *region, int core,
-                            uint32_t *taken) {
-  enum { OF_CORE, UNUSED, ANY, PASSES };
+                            enum extra last, uint32_t *taken) {
   const struct region_header *header = region->header;
-  for (int pass = 0; pass < PASSES; pass++)
+  for (enum extra pass = OF_CORE; pass <= last; pass++)
     for (uint32_t s = header->core_count; s < header->slot_count; s++) {
       const struct region_slot *slot = &region->slots[s];
       bool unused = region_state(slot->generation) == REGION_FREE;
@@ -50,17 +50,17 @@ static bool take_other_core(struct percore_region *region,
 }
 
 /* Takes the core's own slot, or an extra slot. If a thread's affinity excludes
- * the core, it takes an extra slot as long as one is free: either the thread
- * will be pinned to the core later, or the core is wrong and the core's own
- * slot should stay free for another thread. */
+ * the core, it takes an extra slot of the core as long as one is free: either
+ * the thread will be pinned to the core later, or the core is wrong and the
+ * core's own slot should stay free for another thread. */
 static bool take_any_slot(struct percore_region *region, int core, bool may_run,
                           const cpu_set_t *cpus, uint32_t *taken) {
   if (core == PERCORE_NO_CORE)
-    return take_extra_slot(region, core, taken);
-  if (!may_run && take_extra_slot(region, core, taken))
+    return take_extra_slot(region, core, ANY, taken);
+  if (!may_run && take_extra_slot(region, core, UNUSED, taken))
     return true;
   return take(region, (uint32_t)core, taken) ||
-         take_extra_slot(region, core, taken) ||
+         take_extra_slot(region, core, ANY, taken) ||
          take_other_core(region, cpus, taken);
 }
 
@@ -148,13 +148,12 @@ static int attach(struct percore_region *region, const char *name, int core,
   return 0;
 }
 
-/* Counts a thread without a slot, and says so once. Keeps errno. */
+/* Counts a thread without a slot, and says so once, whichever process is first.
+ * Keeps errno. */
 static void refuse(struct percore_region *region, const char *name) {
   struct region_header *header = region->header;
   int error = errno;
-  __atomic_store_n(&header->attach_refused, header->attach_refused + 1,
-                   __ATOMIC_RELAXED);
-  if (!region->warned_slots) {
+  if (__atomic_fetch_add(&header->attach_refused, 1, __ATOMIC_RELAXED) == 0) {
     char why[128];
     snprintf(why, sizeof(why),
              "no slot is free: set extra_slots to the number of threads (it is "
@@ -164,7 +163,6 @@ static void refuse(struct percore_region *region, const char *name) {
                name != NULL ? name : "",
                error == ENOSPC ? why : strerror(error));
   }
-  region->warned_slots = true;
   errno = error;
 }
 
@@ -236,15 +234,18 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
 void region_release_ended(struct percore_region *region) {
   if (!region_lock(region))
     return;
+  bool changed = region->inherit; /* children may have attached */
   for (uint32_t s = 0; s < region->header->slot_count; s++) {
     enum region_state state = region_state(region->slots[s].generation);
     if ((state == REGION_LIVE || state == REGION_CHANGING) &&
         region_slot_take(region, s)) {
       region_close_section(&region_block(region, s)->sequence);
       end_slot(region, s);
+      changed = true;
     }
   }
-  region_server_avoid_slots(region);
+  if (changed)
+    region_server_avoid_slots(region);
   region_unlock(region);
 }
 

@@ -147,7 +147,8 @@ struct copy {
   uint64_t sequence; /* offset of the slot's sequence counter; 0: none */
   int core;          /* -1: no core */
   bool is_live;      /* of a slot that a thread holds */
-  bool first_of_core;
+  /* The first of those, of all and of the core. */
+  bool first, first_of_core;
 };
 
 static struct copy single_copy(const struct region_view *view, uint32_t t,
@@ -311,16 +312,15 @@ static bool sum_copies(const struct region_view *view,
  * sum_copies, but works for every table, and while writers are inside sections.
  */
 static void add_each(struct region_view *view, struct region_tile *tile,
-                     const struct group *group, uint32_t row, uint32_t rows,
-                     bool first) {
+                     const struct group *group, uint32_t row, uint32_t rows) {
   uint32_t t = tile->table, at = row - tile->first_row;
   size_t cell = (size_t)at * tile->columns;
   size_t plane = (size_t)tile->capacity * tile->columns;
-  for (uint32_t k = 0; k < group->count; k++, first = false) {
+  for (uint32_t k = 0; k < group->count; k++) {
     const struct copy *copy = &group->copies[k];
     load_copy(view, t, copy, row, rows, tile->values, tile->torn + at);
     combine(view, t, tile->totals + cell, tile->values, rows, copy->is_live,
-            first);
+            copy->first);
     if ((tile->want & REGION_WANT_CORES) && copy->core >= 0)
       combine(view, t, tile->cores + cell + (size_t)copy->core * plane,
               tile->values, rows, copy->is_live, copy->first_of_core);
@@ -351,8 +351,7 @@ static bool is_plain(struct region_view *view, const struct region_tile *tile,
  * because that writer would probably be inside a section again at the next
  * attempt. */
 static void add_group(struct region_view *view, struct region_tile *tile,
-                      struct group *group, uint32_t first, uint32_t count,
-                      bool first_group) {
+                      struct group *group, uint32_t first, uint32_t count) {
   uint64_t sums[CELLS_AT_ONCE];
   uint32_t columns = tile->columns;
   uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
@@ -363,44 +362,44 @@ static void add_group(struct region_view *view, struct region_tile *tile,
     together = together && sum_copies(view, group, 8ull * row * columns,
                                       rows * columns, sums);
     if (together)
-      combine(view, tile->table, totals, sums, rows, true, first_group);
+      combine(view, tile->table, totals, sums, rows, true, false);
     else
-      add_each(view, tile, group, row, rows, first_group);
+      add_each(view, tile, group, row, rows);
   }
   group->count = 0;
 }
 
-/* Adds rows of all used slots to the tile. If there are gauges, live slots come
- * first. */
+/* Adds rows of all used slots to the tile. */
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
                        uint32_t first, uint32_t count) {
   struct region_view *view = &reader->view;
-  uint32_t slots = view->directory.header.slot_count;
-  bool sorts = !view->known[tile->table].all_sums, first_group = true;
+  enum { USED = 1, LIVE = 2 };
   struct group group = {.count = 0};
+  bool any_live = false;
   memset(tile->core_used, 0, tile->core_count);
-  for (uint32_t i = 0; i < slots << sorts; i++) {
+  for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
     int core;
-    uint32_t s = i < slots ? i : i - slots;
     enum region_state state = region_reader_slot_state(reader, s, &core);
-    bool is_live = state == REGION_LIVE;
-    if (state == REGION_FREE || (sorts && is_live != (i < slots)))
+    if (state == REGION_FREE)
       continue;
-    if (group.count == SLOTS_AT_ONCE) {
-      add_group(view, tile, &group, first, count, first_group);
-      first_group = false;
-    }
+    if (group.count == SLOTS_AT_ONCE)
+      add_group(view, tile, &group, first, count);
     struct copy *copy = &group.copies[group.count++];
     *copy = slot_copy(view, tile->table, s, tile->in_use);
     copy->core = core;
-    copy->is_live = is_live;
+    copy->is_live = state == REGION_LIVE;
+    copy->first = copy->is_live && !any_live;
+    any_live |= copy->is_live;
     if (core >= 0) {
-      copy->first_of_core = !tile->core_used[core];
-      tile->core_used[core] = 1;
+      uint8_t *used = &tile->core_used[core];
+      copy->first_of_core = copy->is_live && !(*used & LIVE);
+      *used |= copy->is_live ? USED | LIVE : USED;
     }
   }
   if (group.count > 0)
-    add_group(view, tile, &group, first, count, first_group);
+    add_group(view, tile, &group, first, count);
+  for (uint32_t core = 0; core < tile->core_count; core++)
+    tile->core_used[core] &= USED;
 }
 
 static void read_base(struct region_view *view, struct region_tile *tile,

@@ -108,7 +108,6 @@ struct percore_region {
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
-  bool warned_slots; /* said that a thread found no slot */
   struct table_state *state;
   struct grace grace;
   uint64_t *sums, *cells; /* for sum.c: room for the longest row */

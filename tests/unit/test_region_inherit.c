@@ -178,6 +178,36 @@ INHERIT_TEST(children_in_other_pid_namespaces_count) {
   assert_int_equal(counted(), 2000);
 }
 
+static int be_refused(struct percore_region *region) {
+  percore_slot_t slot;
+  return percore_attach(region, "one more", PERCORE_NO_CORE, &slot) == -1 &&
+                 errno == ENOSPC
+             ? 0
+             : 1;
+}
+
+INHERIT_TEST(children_that_find_no_slot_are_counted_and_reported_once) {
+  struct percore_region_status status = {.size = sizeof(status)};
+  int saved = dup(2), heard[2];
+  char lines[1024];
+  assert_return_code(pipe(heard), errno);
+  (void)unit_attach(region, PERCORE_NO_CORE);
+  (void)unit_attach(region, PERCORE_NO_CORE);
+  dup2(heard[1], 2);
+  for (int i = 0; i < 5; i++)
+    in_child(be_refused, region);
+  dup2(saved, 2);
+  close(saved);
+  close(heard[1]);
+  ssize_t length = read(heard[0], lines, sizeof(lines) - 1);
+  assert_true(length > 0);
+  lines[length] = '\0';
+  assert_ptr_equal(strchr(lines, '\n'), lines + length - 1);
+  close(heard[0]);
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.attaches_refused, 5);
+}
+
 /* ---------------------------------------------------------------------------
  * Rows
  */
