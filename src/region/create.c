@@ -248,11 +248,11 @@ find_unserved(const struct region_plan *plan, const char *name,
   pthread_mutex_lock(&regions_mutex);
   struct percore_region *r = regions;
   while (r != NULL &&
-         (r->is_child || !r->was_unserved ||
+         (r->is_child || r->unserved == 0 ||
           !region_server_claims(r, name, options) || !is_as_planned(r, plan)))
     r = r->next;
   if (r != NULL)
-    r->was_unserved = region_server_restore(r) != 0;
+    r->unserved = region_server_restore(r);
   pthread_mutex_unlock(&regions_mutex);
   return r;
 }
@@ -262,7 +262,7 @@ find_unserved(const struct region_plan *plan, const char *name,
 static void complete(struct percore_region *region) {
   pthread_mutex_lock(&regions_mutex);
   region->is_complete = true;
-  region->was_unserved = region->server.error != 0;
+  region->unserved = region_server_error(region);
   pthread_mutex_unlock(&regions_mutex);
 }
 
@@ -287,9 +287,9 @@ make_planned(const char *name, struct region_plan *plan,
   if (fill_region(region, name, plan, options) == 0) {
     link_region(region);
     if (region_server_start(region, name, options) == 0) {
-      if (region->server.error != 0)
-        region_warn_unserved(region);
       complete(region);
+      if (region->unserved != 0)
+        region_warn_unserved(region);
       return region;
     }
     unlink_region(region);
@@ -368,7 +368,7 @@ int percore_create(struct percore_region **region, const char *name,
       valid ? make_region(name, tables, table_count, &options, &fault) : NULL;
   if (made != NULL) {
     *region = made;
-    errno = made->server.error;
+    errno = made->unserved;
     return errno == 0 ? 0 : -1;
   }
   if (fault.error == 0)

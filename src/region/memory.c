@@ -19,7 +19,6 @@
 #include "memory.h"
 
 #include "base/cancellation.h"
-#include "base/clock.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -192,33 +191,21 @@ static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                           __ATOMIC_RELAXED);
 }
 
-/* Reads how much memory is free at most once a millisecond, unless it seems to
- * be too little: a region consists of dozens of parts. */
-static bool has_room(uint64_t bytes) {
-  static __thread struct {
-    uint64_t room, until_ns;
-  } known __attribute__((tls_model("initial-exec")));
-  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  if (bytes > known.room || now_ns > known.until_ns) {
-    known.room = region_memory_room();
-    known.until_ns = now_ns + NS_PER_S / 1000;
-  }
-  if (bytes > known.room)
-    return false;
-  known.room -= bytes;
-  return true;
-}
-
 /* Checks the free memory first, because fallocate(2) fails only if hugetlb
  * pages are missing. If a control group exceeds its limit, the kernel kills the
  * process instead. */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
-                          uint64_t length, uint64_t page_size) {
+                          uint64_t length, uint64_t page_size, uint64_t *room) {
   NOT_CANCELLED;
   uint64_t start = offset / page_size * page_size;
   uint64_t end = (offset + length + page_size - 1) / page_size * page_size;
-  if (page_size != REGION_HUGE_PAGE && !has_room(end - start))
-    return region_failed(ENOMEM);
+  if (page_size != REGION_HUGE_PAGE) {
+    if (end - start > *room)
+      *room = region_memory_room();
+    if (end - start > *room)
+      return region_failed(ENOMEM);
+    *room -= end - start;
+  }
   int rc;
   do
     rc = fallocate(fd, 0, (off_t)start, (off_t)(end - start));

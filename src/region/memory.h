@@ -37,10 +37,11 @@ void *region_memory_sink(uint64_t size);
  * region is still there. */
 bool region_memory_drop(void *map, uint64_t size);
 
-/* Allocates memory for a range of a mapped region. Returns 0, or -1 with ENOMEM
- * or the errno of fallocate(2). */
+/* Allocates memory for a range of a mapped region. *room is how many bytes are
+ * known to be free, at first 0. Returns 0, or -1 with ENOMEM or the errno of
+ * fallocate(2). */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
-                          uint64_t length, uint64_t page_size);
+                          uint64_t length, uint64_t page_size, uint64_t *room);
 
 /* Turns allocated memory into huge pages wherever a huge page fits completely
  * within the range, if the kernel supports this (MADV_COLLAPSE, Linux 6.1,

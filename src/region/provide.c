@@ -10,7 +10,7 @@ int region_provide(struct percore_region *region, uint64_t offset,
   if (length == 0)
     return 0;
   return region_memory_provide(region->memfd, region->map, offset, length,
-                               region->page_size);
+                               region->page_size, &region->room);
 }
 
 static int make_huge(struct percore_region *region, uint64_t offset,

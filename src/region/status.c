@@ -86,9 +86,9 @@ struct percore_region *region_make_sink(const char *name,
 }
 
 /* Says why readers cannot find a region that counts. */
-static void say_unserved(const struct percore_region *region, char *reason,
-                         size_t size) {
-  const struct region_fault fault = {.error = region->server.error};
+static void say_unserved(const struct percore_region *region, int error,
+                         char *reason, size_t size) {
+  const struct region_fault fault = {.error = error};
   const char *strings = region_at(region, region->header->strings_offset);
   char dir[REGION_PATH_SIZE];
   memcpy(dir, region->server.claim.socket_path, sizeof(dir));
@@ -100,7 +100,7 @@ static void say_unserved(const struct percore_region *region, char *reason,
 
 void region_warn_unserved(const struct percore_region *region) {
   struct percore_region_status status;
-  say_unserved(region, status.reason, sizeof(status.reason));
+  say_unserved(region, region->unserved, status.reason, sizeof(status.reason));
   region_say(region,
              "%s. The library tries again every two seconds; no count is lost",
              status.reason);
@@ -180,7 +180,7 @@ static struct percore_region_status status_of(struct percore_region *region) {
       .adds_refused = count_refused_adds(region),
       .adds_postponed = region->header->adds_postponed};
   if (error != 0)
-    say_unserved(region, status.reason, sizeof(status.reason));
+    say_unserved(region, error, status.reason, sizeof(status.reason));
   else
     say_refusals(region, status.reason, sizeof(status.reason));
   region_unlock(region);

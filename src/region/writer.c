@@ -19,6 +19,7 @@ bool region_lock(struct percore_region *region) {
   if (region->is_sink)
     return false;
   pthread_mutex_lock(&region->mutex);
+  region->room = 0;
   if (!region->is_child || region->inherit)
     return true;
   pthread_mutex_unlock(&region->mutex);

@@ -111,10 +111,10 @@ struct percore_region {
   struct table_state *state;
   struct grace grace;
   uint64_t *sums, *cells; /* for sum.c: room for the longest row */
+  uint64_t room;          /* free memory, as far as the present call knows */
   /* Guarded by the mutex of the list of regions. */
   bool is_complete; /* other threads may serve it */
-  bool
-      was_unserved; /* percore_create has returned it, but only with an error */
+  int unserved; /* the errno with which percore_create has returned it, or 0 */
   struct percore_region *next;
 };
 
@@ -336,13 +336,16 @@ void region_server_stop(struct percore_region *region);
 /* In a forked child: closes the descriptors but leaves the files. */
 void region_server_close(struct percore_region *region);
 
-/* Tries again to claim the name if the socket is missing. Locks the region.
- * Returns why readers cannot find it: an errno; 0 if they can. */
+/* Tries again to claim the name if the socket is missing. Returns what
+ * region_server_error then does. */
 int region_server_restore(struct percore_region *region);
 
 /* True if the region has or tries to get this name. */
 bool region_server_claims(const struct percore_region *region, const char *name,
                           const struct percore_options *options);
+
+/* Returns why readers cannot find the region: an errno; 0 if they can. */
+int region_server_error(struct percore_region *region);
 
 /* Returns the number of connected readers. */
 uint32_t region_server_readers(const struct percore_region *region);

@@ -239,6 +239,7 @@ static void *run(void *argument) {
     pthread_cancel(pthread_self());
   thread->did = thread->does();
   thread->has_returned = true;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
   return NULL;
 }
 

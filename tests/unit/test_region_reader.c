@@ -492,9 +492,8 @@ static uint64_t empty_block(const struct percore_region *region) {
 /* A producer that does not use the library may have a slot without memory for
  * rows. */
 static void use_empty_slot(struct percore_region *region) {
-  assert_return_code(region_memory_provide(
-                         region->memfd, region->map, empty_block(region),
-                         sizeof(struct percore_slot_head), region->page_size),
+  assert_return_code(region_provide(region, empty_block(region),
+                                    sizeof(struct percore_slot_head)),
                      errno);
   assert_true(region_slot_take(region, EMPTY));
   region->slots[EMPTY].tid = getpid();
