@@ -49,7 +49,7 @@ tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDFLAGS = \
-	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=nanosleep,--wrap=poll
+	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
 tests_unit_test_all_calls_LDADD = libregionunit.la libboard.la libregion.la \
 	libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)

@@ -9,8 +9,6 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
-#include "base/clock.h"
-#include "region/writer.h"
 #include "region_unit.h"
 
 static struct percore_region *create(const char *instance,
@@ -117,35 +115,6 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int len,
   return is_interrupted(wait_ms)
              ? -1
              : __real_epoll_wait(epoll, events, len, wait_ms);
-}
-
-int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
-int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
-int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest) {
-  return is_interrupted(1) ? -1 : __real_nanosleep(pause, rest);
-}
-
-/* Returns how many ticks of percore_tsc come in a second: an independent
- * measurement, over 2 ms. */
-static double count_ticks(void) {
-  uint64_t tsc = percore_tsc(), start = clock_now_ns(CLOCK_MONOTONIC_RAW), now;
-  uint64_t ticks;
-  do {
-    ticks = percore_tsc();
-    now = clock_now_ns(CLOCK_MONOTONIC_RAW);
-  } while (now - start < 2000000);
-  return (double)(ticks - tsc) * 1e9 / (double)(now - start);
-}
-
-/* The first test, because a process measures the frequency once. */
-TEST(signals_do_not_shorten_the_measurement_of_the_clock) {
-  double ratio = 0;
-  signals = true;
-  double hz = (double)region_tsc_hz();
-  signals = false;
-  for (int i = 0; i < 50 && fabs(ratio - 1) > 50e-6; i++)
-    ratio = count_ticks() / hz;
-  assert_near(ratio, 1, 50e-6);
 }
 
 static void use_beside_signals(enum percore_serving serving) {
