@@ -70,10 +70,12 @@ void bounds_idle(struct core_totals *growth, const struct engine *engine,
   bool apart = engine_steal_is_apart(engine);
   bool steal = has_steal(growth, core);
   double rest = growth->wall - growth->unhalted;
+  double off_ns = core->sample.bracket_ns / 2;
   growth->stolen = apart ? 0 : growth->stat_steal;
-  growth->end_over = (steal ? 3 : 2) * COLUMN_RESOLUTION_NS;
-  growth->end_under =
-      apart && steal ? carry_after(growth, core) + COLUMN_RESOLUTION_NS : 0;
+  growth->end_over = off_ns + (steal ? 3 : 2) * COLUMN_RESOLUTION_NS;
+  growth->end_under = off_ns;
+  if (apart && steal)
+    growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
   if (core->proof == PROOF_TICK_SAMPLED)
     growth->over = growth->unhalted;
   growth->under = engine->idle_misses || core->proof == PROOF_TICK_SAMPLED

@@ -40,7 +40,9 @@
  * which idle time grew: an idle sequence that is longer than C uses C up. Each
  * column is truncated to 10 ms: end_over = 20 ms, and with steal 30 ms. If
  * iowait has not changed, it has not decreased either, so A.end_over counts 10
- * ms less. The kernel may count softirqs on an idle core as idle, or sample
+ * ms less. A row is read at any time within the bracket of the read, in whose
+ * middle the window ends: end_over and end_under also have half of the longer
+ * bracket of the window's two reads. The kernel may count softirqs on an idle core as idle, or sample
  * idle time at the tick: under = W - U, and for the latter over = U. Otherwise,
  * idle time includes what the idle loop itself needs before and after a halt,
  * 1 to 6.5 us: under = min(8 us H, W - U), where H is at most the number of the

@@ -279,6 +279,7 @@ static void set_base(struct core *core, const struct procstat *stat,
   core->interrupts = stat->interrupts;
   core->switches = stat->switches;
   core->row_time_ns = stat->time_ns;
+  core->row_bracket_ns = (double)stat->bracket_ns;
   core->refusals = 0;
 }
 
@@ -287,7 +288,8 @@ static void set_base(struct core *core, const struct procstat *stat,
 static bool columns_are_plausible(const struct core *core, uint64_t idle_ns) {
   const struct core_totals *growth = &core->sample.growth;
   return idle_ns + STEP_BACK_MAX_NS >= core->idle_ns &&
-         growth->stat_idle <= growth->stat_wall + 2 * COLUMN_RESOLUTION_NS;
+         growth->stat_idle <= growth->stat_wall + core->sample.bracket_ns +
+                                  2 * COLUMN_RESOLUTION_NS;
 }
 
 /* Computes the change of each column since the start of the window. */
@@ -324,6 +326,8 @@ static void read_columns(struct engine *engine, struct core *core) {
   }
   if (stat->time_ns < core->row_time_ns + COLUMNS_WINDOW_MIN_NS)
     return;
+  core->sample.bracket_ns =
+      fmax(core->row_bracket_ns, (double)stat->bracket_ns);
   subtract_columns(core, row, idle_ns,
                    (double)(stat->time_ns - core->row_time_ns));
   if (!columns_are_plausible(core, idle_ns)) {

@@ -65,6 +65,9 @@ struct core_sample {
   uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC, of growth.wall */
   bool stat_valid;           /* growth includes the columns of /proc/stat */
   uint64_t stat_begin_ns;
+  /* how long /proc/stat was read at the begin or the end, whichever is longer
+   */
+  double bracket_ns;
   double polled_ns;  /* the part of the idle columns in which the core polled */
   double interrupts; /* of all cores */
   double switches;   /* of contexts, of all cores */
@@ -107,6 +110,7 @@ struct core {
 
   struct procstat_row row; /* the start of the next /proc/stat window */
   uint64_t row_time_ns;    /* 0: there is no row yet */
+  double row_bracket_ns;   /* how long its read took */
   /* True if the core polls in the idle loop, which the columns count as idle,
    * or if that is not known yet; true if its idle state 0 is known to be the
    * state that polls. polled_ns belongs to `row`. */

@@ -347,6 +347,25 @@ TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   assert_true(widths[999] <= 0.02 + PLAY_EXACT);
 }
 
+/* The rows are those of the begin of one read and of the end of the next. */
+TEST(the_time_that_a_read_takes_is_within_the_bounds) {
+  static const uint64_t read_ms[] = {8, 20, 40}, window_ms[] = {200, 1000};
+  for (int i = 0; i < 6; i++) {
+    PLAY(1);
+    fake_machine_load(play.fake, 0.1);
+    play.fake->stat_slow_reads = -1;
+    play.fake->stat_read_ns = read_ms[i % 3] * FAKE_MS;
+    play_open_for(&play, 2);
+    for (int window = 0; window < 300; window++) {
+      play.fake->stat_read_before = window % 2;
+      assert_int_equal(play_sample(&play, window_ms[i / 3] * FAKE_MS), 0);
+      struct bounds bounds = play_bounds(&play, 0);
+      assert_true(bounds.low <= 0.1 && 0.1 <= bounds.high);
+    }
+    assert_int_equal(play_counts(&play)->errors, 0);
+  }
+}
+
 /* Of 12 000 halts a second, the idle loop takes 6 us each, which the columns
  * count as idle. All other interrupts are on core 1. Where an idle driver
  * monitors the run queue, halts end without interrupts. */

@@ -406,7 +406,7 @@ static void check(struct life *life, int core, const struct window *window) {
       is_misread(life, model, window))
     return;
   life->windows++;
-  double slack = window->slack + 1e-9;
+  double slack = window->slack + 2 / span_ns + 1e-9;
   if (ran >= window->low - slack && ran <= window->high + slack)
     return;
   if (life->violations++ == 0)
