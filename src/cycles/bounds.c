@@ -65,20 +65,23 @@ static double carry_after(const struct core_totals *growth, struct core *core) {
   return core->carry_ns;
 }
 
-void bounds_idle(struct core_totals *growth, const struct engine *engine,
+void bounds_idle(struct core_totals *growth, struct engine *engine,
                  struct core *core) {
   bool apart = engine_steal_is_apart(engine);
   bool steal = has_steal(growth, core);
   double rest = growth->wall - growth->unhalted;
   double off_ns = core->sample.bracket_ns / 2;
+  bool unsure = core->proof == PROOF_TICK_SAMPLED ||
+                (core->sample.filled &&
+                 engine_source(engine, SOURCE_IDLE)->proof != PROOF_PROVEN);
   growth->stolen = apart ? 0 : growth->stat_steal;
   growth->end_over = off_ns + (steal ? 3 : 2) * COLUMN_RESOLUTION_NS;
   growth->end_under = off_ns;
   if (apart && steal)
     growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
-  if (core->proof == PROOF_TICK_SAMPLED)
+  if (unsure)
     growth->over = growth->unhalted;
-  growth->under = engine->idle_misses || core->proof == PROOF_TICK_SAMPLED
+  growth->under = engine->idle_misses || unsure
                       ? rest
                       : fmin(rest, IDLE_LOOP_NS * core_halts(engine, core));
 }

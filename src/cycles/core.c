@@ -380,7 +380,7 @@ static double progress_ns(const struct engine *engine,
 }
 
 /* Computes the load of the idle source. */
-static void read_idle(const struct engine *engine, struct core *core) {
+static void read_idle(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
   if (!sample->stat_valid)

@@ -78,10 +78,6 @@ int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
 }
 
 bool cpuidle_never_halts(const struct machine *machine) {
-  char line[4096] = "", *rest = line;
-  machine_read(machine, line, sizeof(line), "/proc/cmdline");
-  for (char *word; (word = strsep(&rest, " \n")) != NULL;)
-    if (strcmp(word, "idle=poll") == 0 || strcmp(word, "nohlt") == 0)
-      return true;
-  return false;
+  return machine_booted_with(machine, "idle=poll") ||
+         machine_booted_with(machine, "nohlt");
 }

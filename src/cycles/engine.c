@@ -232,6 +232,21 @@ static void find_kernel_members(struct engine *engine) {
   free(btf);
 }
 
+/* Without a dynamic tick, no proof is needed to know what idle time is. */
+static void find_tick(struct engine *engine) {
+  const struct machine *machine = engine->options.machine;
+  struct source *idle = engine_source(engine, SOURCE_IDLE);
+  if (!machine_booted_with(machine, "nohz=off") &&
+      !machine_booted_with(machine, "nohz=0"))
+    return;
+  idle->proof = PROOF_TICK_SAMPLED;
+  snprintf(idle->reason, sizeof(idle->reason),
+           "this kernel was booted with nohz=off, so it samples idle time at "
+           "the tick");
+  engine_say(engine, JOURNAL_WARNING, "source idle is tick-sampled: %s",
+             idle->reason);
+}
+
 int engine_open(struct engine **result, const struct engine_options *options) {
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
@@ -255,6 +270,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
   find_kernel_members(engine);
+  find_tick(engine);
   status = apply_online(engine, &none);
   if (status != 0)
     goto failed;
@@ -425,7 +441,7 @@ bool engine_softirq_is_idle(const struct engine *engine) {
 }
 
 bool engine_steal_is_unknown(const struct engine *engine) {
-  return engine->topology.hypervisor && engine->stat_valid &&
+  return engine->topology.may_be_virtual && engine->stat_valid &&
          !is_used(engine, PROCSTAT_STEAL);
 }
 

@@ -64,15 +64,24 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Reports a source that read too low, without condemning it: this hypervisor
- * has reported no steal, so the kernel's figure may be wrong instead. */
+/* Returns why the kernel's figure may be wrong instead of the source's, or
+ * NULL. */
+static const char *find_doubt(struct engine *engine) {
+  if (engine_source(engine, SOURCE_IDLE)->proof != PROOF_PROVEN)
+    return "the kernel's idle time is not proven";
+  if (engine_steal_is_unknown(engine))
+    return "if this machine is virtual, its hypervisor reports no stolen time";
+  return NULL;
+}
+
+/* Reports a source that read too low, without condemning it. */
 static void doubt(struct engine *engine, const struct core *core,
-                  struct source *source, double hardware, double kernel) {
-  snprintf(
-      source->reason, sizeof(source->reason),
-      "it read %.1f %% on core %d while the kernel measured at least "
-      "%.1f %%; this hypervisor reports no stolen time, so either may be right",
-      100 * hardware, core->number, 100 * kernel);
+                  struct source *source, double hardware, double kernel,
+                  const char *why) {
+  snprintf(source->reason, sizeof(source->reason),
+           "it read %.1f %% on core %d while the kernel measured at least "
+           "%.1f %%; %s, so either may be right",
+           100 * hardware, core->number, 100 * kernel, why);
   if (!source->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
                source_name(source->kind), source->reason);
@@ -95,8 +104,9 @@ static void judge_source(struct engine *engine, struct core *core) {
                        engine->stat.bracket_ns, engine_tick_sampled(engine)))
     return;
   struct source *source = &engine->sources[core->source_index];
-  if (engine_steal_is_unknown(engine)) {
-    doubt(engine, core, source, hardware, kernel);
+  const char *why = find_doubt(engine);
+  if (why != NULL) {
+    doubt(engine, core, source, hardware, kernel, why);
     return;
   }
   snprintf(

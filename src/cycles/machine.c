@@ -387,3 +387,12 @@ int machine_read_core_set(const struct machine *machine, struct core_set *set,
   va_end(arguments);
   return length < 0 ? (int)length : core_set_parse(set, text);
 }
+
+bool machine_booted_with(const struct machine *machine, const char *word) {
+  char line[4096] = "", *rest = line;
+  machine_read(machine, line, sizeof(line), "/proc/cmdline");
+  for (char *each; (each = strsep(&rest, " \n")) != NULL;)
+    if (strcmp(each, word) == 0)
+      return true;
+  return false;
+}

@@ -100,4 +100,7 @@ int machine_read_core_set(const struct machine *machine, struct core_set *set,
                           const char *path, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* True if the kernel's command line contains this word. */
+bool machine_booted_with(const struct machine *machine, const char *word);
+
 #endif

@@ -106,6 +106,7 @@ static void read_flags(struct topology *topology,
    * megabytes. */
   char text[16384];
   topology->hypervisor = topology->tsc_steady = false;
+  topology->may_be_virtual = true;
   ssize_t length = machine_read(machine, text, sizeof(text), "/proc/cpuinfo");
   char *flags = length > 0 || length == -EFBIG ? strstr(text, "\nflags") : NULL;
   if (flags == NULL)
@@ -115,6 +116,7 @@ static void read_flags(struct topology *topology,
   if (end != NULL)
     memcpy(end, " ", 2); /* so that a blank follows each word */
   topology->hypervisor = strstr(flags, " hypervisor ") != NULL;
+  topology->may_be_virtual = topology->hypervisor;
   topology->tsc_steady = strstr(flags, " constant_tsc ") != NULL &&
                          strstr(flags, " nonstop_tsc ") != NULL;
 }

@@ -339,6 +339,20 @@ TEST(with_idle_poll_a_core_is_never_idle) {
   }
 }
 
+/* On this host no core is ever free to prove it. */
+TEST(with_nohz_off_idle_time_is_known_to_be_sampled_at_the_tick) {
+  static const char *const lines[] = {"quiet nohz=off\n", "nohz=0",
+                                      "nohz=on xnohz=off nohz=offline\n"};
+  for (int i = 0; i < 3; i++) {
+    PLAY(1);
+    fake_machine_file(play.fake, "/proc/cmdline", lines[i]);
+    play_open_for(&play, 2);
+    assert_int_equal(play_core(&play, 0)->proof,
+                     i < 2 ? PROOF_TICK_SAMPLED : PROOF_PENDING);
+    assert_int_equal(play_said(&play, "idle is tick-sampled", "nohz"), i < 2);
+  }
+}
+
 TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   double widths[1000];
   PLAY(1);
