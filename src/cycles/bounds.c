@@ -65,11 +65,27 @@ static double carry_after(const struct core_totals *growth, struct core *core) {
   return core->carry_ns;
 }
 
+/* A poll is counted when it ends. It takes up to a sixteenth of a tick, or a
+ * whole tick if no other idle state may be used. */
+#define POLL_NS (COLUMN_RESOLUTION_NS / 16)
+
+/* Adds the errors of the time of polling. It includes interrupts, which idle
+ * time leaves out, so that they are counted twice, and steal. */
+static void bounds_polled(struct core_totals *growth, const struct core *core,
+                          bool apart) {
+  double polled = growth->stat_polled;
+  double twice = growth->unhalted - polled + (apart ? growth->stat_steal : 0);
+  growth->end_under += polled > 0 ? COLUMN_RESOLUTION_NS : POLL_NS;
+  growth->end_over += core->sample.polled_late_ns;
+  growth->over +=
+      core->sample.polled_began_early ? polled : fmin(polled, fmax(twice, 0));
+}
+
 void bounds_idle(struct core_totals *growth, struct engine *engine,
                  struct core *core) {
   bool apart = engine_steal_is_apart(engine);
   bool steal = has_steal(growth, core);
-  double rest = growth->wall - growth->unhalted;
+  double rest = fmax(growth->wall - growth->unhalted, 0);
   double off_ns = core->sample.bracket_ns / 2;
   bool unsure = core->proof == PROOF_TICK_SAMPLED ||
                 (core->sample.filled &&
@@ -79,6 +95,8 @@ void bounds_idle(struct core_totals *growth, struct engine *engine,
   growth->end_under = off_ns;
   if (apart && steal)
     growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
+  if (core->is_poll_state_0)
+    bounds_polled(growth, core, apart);
   if (unsure)
     growth->over = growth->unhalted;
   growth->under = engine->idle_misses || unsure

@@ -271,16 +271,48 @@ static double risen(uint64_t from, uint64_t to) {
   return to > from ? (double)(to - from) : 0;
 }
 
-static void set_base(struct core *core, const struct procstat *stat,
-                     uint64_t idle_ns, uint64_t polled_ns) {
+/* A core that polls for less than this share is treated as one that does not.
+ */
+#define POLLED_MIN 0.001
+
+/* Reads how long the core has polled, and adds it to the sample. */
+static void read_polled(struct engine *engine, struct core *core) {
+  const struct machine *machine = engine->options.machine;
+  struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &sample->growth;
+  uint64_t polled_ns;
+  int status = cpuidle_read_polled(&polled_ns, machine, core->number,
+                                   &core->is_poll_state_0);
+  core->polls = false;
+  if (status != 0)
+    return;
+  /* It is not cut to idle time, whose columns are truncated: what is cut here
+   * would be missing in the sum of many samples. */
+  if (core->polled_at_ns > 0)
+    growth->stat_polled = fmin(risen(core->polled_ns, polled_ns),
+                               growth->stat_wall + COLUMN_RESOLUTION_NS);
+  if (growth->stat_polled > 0) {
+    uint64_t now_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
+    core->polls = growth->stat_polled > POLLED_MIN * growth->stat_wall;
+    sample->polled_late_ns = (double)(now_ns - engine->stat.time_ns);
+    sample->polled_began_early = core->polled_at_ns < sample->stat_begin_ns;
+  }
+  core->polled_ns = polled_ns;
+  core->polled_at_ns = engine->stat.time_ns;
+}
+
+static void set_base(struct engine *engine, struct core *core,
+                     uint64_t idle_ns) {
+  const struct procstat *stat = &engine->stat;
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
-  core->polled_ns = polled_ns;
   core->interrupts = stat->interrupts;
   core->switches = stat->switches;
   core->row_time_ns = stat->time_ns;
   core->row_bracket_ns = (double)stat->bracket_ns;
   core->refusals = 0;
+  if (core->polls || (core->is_poll_state_0 && core->source == SOURCE_IDLE))
+    read_polled(engine, core);
 }
 
 /* Idle time and steal may together exceed the window even if the kernel keeps
@@ -315,13 +347,9 @@ static void read_columns(struct engine *engine, struct core *core) {
     return;
   }
   const struct procstat_row *row = &stat->rows[core->number];
-  uint64_t idle_ns = procstat_idle_ns(row), polled_ns = core->polled_ns;
-  if (core->polls &&
-      cpuidle_read_polled(&polled_ns, engine->options.machine, core->number,
-                          &core->is_poll_state_0) == -ENOENT)
-    core->polls = false;
+  uint64_t idle_ns = procstat_idle_ns(row);
   if (core->row_time_ns == 0) {
-    set_base(core, stat, idle_ns, polled_ns);
+    set_base(engine, core, idle_ns);
     return;
   }
   if (stat->time_ns < core->row_time_ns + COLUMNS_WINDOW_MIN_NS)
@@ -336,19 +364,17 @@ static void read_columns(struct engine *engine, struct core *core) {
     /* Keep the start of the window, so that the next window includes this
      * window, unless too many windows have been refused. */
     if (++core->refusals == REFUSALS_MAX)
-      set_base(core, stat, idle_ns, polled_ns);
+      set_base(engine, core, idle_ns);
     return;
   }
   core->sample.stat_valid = true;
   core->sample.stat_begin_ns = core->row_time_ns;
-  core->sample.polled_ns = engine->never_halts
-                               ? core->sample.growth.stat_idle
-                               : risen(core->polled_ns, polled_ns);
   core->sample.interrupts =
       fmax((double)(stat->interrupts - core->interrupts), 0);
   core->sample.switches = fmax((double)(stat->switches - core->switches), 0);
-  set_base(core, stat, idle_ns > core->idle_ns ? idle_ns : core->idle_ns,
-           polled_ns);
+  set_base(engine, core, idle_ns > core->idle_ns ? idle_ns : core->idle_ns);
+  if (engine->never_halts)
+    core->sample.growth.stat_polled = core->sample.growth.stat_idle;
 }
 
 double core_halts(const struct engine *engine, struct core *core) {
@@ -388,7 +414,7 @@ static void read_idle(struct engine *engine, struct core *core) {
   growth->wall = sample->monotonic_ns = growth->stat_wall;
   growth->unhalted = growth->wall - growth->stat_idle -
                      (engine_steal_is_apart(engine) ? growth->stat_steal : 0) +
-                     fmin(sample->polled_ns, growth->stat_idle);
+                     growth->stat_polled;
   sample->begin_ns = sample->stat_begin_ns;
   sample->end_ns = engine->stat.time_ns;
   bounds_idle(growth, engine, core);
@@ -638,6 +664,8 @@ void core_read(struct engine *engine, struct core *core) {
       core->reading_time_ns > 0 && core->reading_time_ns <= core->total_end_ns;
   if (!(core->sample.growth.wall > 0) && !pends && may_fill(engine, core)) {
     core->sample.filled = true;
+    if (core->is_poll_state_0 && core->polled_at_ns < core->row_time_ns)
+      read_polled(engine, core);
     read_idle(engine, core);
   }
   read_ipc(core);
@@ -653,6 +681,7 @@ static void add_columns(struct core_totals *total,
   total->stat_busy += growth->stat_busy;
   total->stat_idle += growth->stat_idle;
   total->stat_steal += growth->stat_steal;
+  total->stat_polled += growth->stat_polled;
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
     total->stat_ns[i] += growth->stat_ns[i];
 }

@@ -35,6 +35,7 @@ struct core_totals {
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait; decreases of the sum are ignored */
   double stat_steal;
+  double stat_polled;               /* of stat_idle, while the core polled */
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if not counted */
   /* cycles at the base frequency, and the part of `wall` in which a counter
@@ -68,7 +69,10 @@ struct core_sample {
   /* how long /proc/stat was read at the begin or the end, whichever is longer
    */
   double bracket_ns;
-  double polled_ns;  /* the part of the idle columns in which the core polled */
+  /* How much later than /proc/stat the time of polling was read; true if its
+   * window began earlier. */
+  double polled_late_ns;
+  bool polled_began_early;
   double interrupts; /* of all cores */
   double switches;   /* of contexts, of all cores */
   bool filled; /* growth.wall comes from the idle columns instead of the source
@@ -111,15 +115,14 @@ struct core {
   struct procstat_row row; /* the start of the next /proc/stat window */
   uint64_t row_time_ns;    /* 0: there is no row yet */
   double row_bracket_ns;   /* how long its read took */
-  /* True if the core polls in the idle loop, which the columns count as idle,
-   * or if that is not known yet; true if its idle state 0 is known to be the
-   * state that polls. polled_ns belongs to `row`. */
-  bool polls, is_poll_state_0;
-  uint64_t polled_ns;
+  /* How long the core had polled in the idle loop, which the columns count as
+   * idle, when `row` of polled_at_ns (0: none) was read. */
+  uint64_t polled_ns, polled_at_ns;
+  bool polls;           /* it polls, or may have begun to */
+  bool is_poll_state_0; /* its idle state 0 is known to be the one that polls */
   int64_t interrupts, switches; /* of all cores, at `row` */
   /* How often the core had entered an idle state at halts_ns (0: unknown). */
   uint64_t halts, halts_ns;
-  uint64_t judged_polled_ns; /* at the last engine_judge; UINT64_MAX: unknown */
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */

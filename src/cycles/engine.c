@@ -50,7 +50,6 @@ static bool add_core(struct engine *engine, int number) {
                     .total = {.epoch = 1, .stat_epoch = 1, .ipc_epoch = 1},
                     .progress_share = 1,
                     .polls = true,
-                    .judged_polled_ns = UINT64_MAX,
                     .source_index = -1,
                     .announced = -1};
   engine->cores_len++;

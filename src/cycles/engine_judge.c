@@ -11,9 +11,6 @@
  * change larger than this means that this machine was migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* A core that polls for less than this share is treated as one that does not.
- */
-#define POLLED_MIN 0.001
 #define POLLED_SAID_MIN 0.05
 
 static double share(double from, double to, double wall_ns) {
@@ -120,36 +117,17 @@ static void judge_source(struct engine *engine, struct core *core) {
                  CONDEMN_REST_MAX_NS);
 }
 
-/* Finds out whether a core polls in the idle loop, so that samples need not
- * read that time on a core that does not. A core that polls is not halted, so
- * the time is load, whatever the source. Returns the share of time in which the
- * core polled, if its source is idle. */
-static double watch_polling(struct engine *engine, struct core *core) {
-  uint64_t polled_ns, before_ns = core->judged_polled_ns;
-  bool is_idle = core->source == SOURCE_IDLE;
-  double wall_ns = core->total.stat_wall - core->judged.stat_wall;
-  if (engine->never_halts && is_idle)
-    return share(core->judged.stat_idle, core->total.stat_idle, wall_ns);
-  if (cpuidle_read_polled(&polled_ns, engine->options.machine, core->number,
-                          &core->is_poll_state_0) != 0)
-    return 0;
-  bool grew = before_ns != UINT64_MAX && polled_ns > before_ns && wall_ns > 0;
-  double polled = grew ? (double)(polled_ns - before_ns) / wall_ns : 0;
-  if (!core->polls)
-    core->polled_ns = polled_ns;
-  core->polls = polled >= POLLED_MIN || before_ns == UINT64_MAX;
-  core->judged_polled_ns = polled_ns;
-  return is_idle ? polled : 0;
-}
-
-static void say_polling(struct engine *engine, int core, double share) {
-  if (share >= POLLED_SAID_MIN && engine_begins(engine, CONDITION_POLLS, true))
+static void say_polling(struct engine *engine, const struct core *core) {
+  const struct core_totals *from = &core->judged, *to = &core->total;
+  double polled = share(from->stat_polled, to->stat_polled,
+                        to->stat_wall - from->stat_wall);
+  if (polled >= POLLED_SAID_MIN && engine_begins(engine, CONDITION_POLLS, true))
     engine_say(
         engine, JOURNAL_NOTICE,
         "core %d, and perhaps others, polls in the idle loop instead of "
         "halting (%.0f %% of its time); loads include this time, so that "
         "all sources agree",
-        core, 100 * fmin(share, 1));
+        core->number, 100 * polled);
 }
 
 static void say_softirq_is_idle(struct engine *engine) {
@@ -170,7 +148,8 @@ void engine_judge(struct engine *engine) {
   engine_consider_clock(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);
-    say_polling(engine, core->number, watch_polling(engine, core));
+    say_polling(engine, core);
+    core->polls = true; /* looks whether it does */
     watch_tsc(engine, core);
     core->before = core->judged;
     core->judged = core->total;

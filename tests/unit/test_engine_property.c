@@ -10,6 +10,7 @@
 
 #include "board/load.h"
 #include "cycles/bounds.h"
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #include <sched.h>
@@ -650,6 +651,8 @@ static void prove(struct life *life) {
     play_proof(&life->play, kinds[counter],
                counter == CNT_CYCLES || !once_in(4) ? PROOF_PROVEN
                                                     : PROOF_UNPROVEN);
+  if (engine_source(life->play.engine, SOURCE_IDLE)->proof != PROOF_PENDING)
+    return; /* it needs none */
   play_proof(&life->play, SOURCE_IDLE,
              once_in(3)              ? PROOF_UNPROVEN
              : life->traits.at_ticks ? PROOF_TICK_SAMPLED
