@@ -480,6 +480,16 @@ double engine_load(const struct core_totals *from,
   return fmin(fmax((to->unhalted - from->unhalted) / wall_ns, 0), 1);
 }
 
+double engine_idle_poll(const struct core_totals *from,
+                        const struct core_totals *to) {
+  double wall_ns = to->stat_wall - from->stat_wall;
+  double polled_ns = fmin(to->stat_polled - from->stat_polled,
+                          to->stat_idle - from->stat_idle);
+  return from->stat_epoch == to->stat_epoch && wall_ns > 0
+             ? fmin(polled_ns / wall_ns, 1)
+             : NAN;
+}
+
 double engine_frequency_hz(const struct core_totals *from,
                            const struct core_totals *to) {
   double wall_ns = to->base_wall - from->base_wall;

@@ -136,6 +136,11 @@ const char *engine_source_reason(const struct engine *engine,
 double engine_load(const struct core_totals *from,
                    const struct core_totals *to);
 
+/* Returns the share of a window, 0 to 1, in which the core polled in the idle
+ * loop. That time is part of the load, but no work. NAN if unknown. */
+double engine_idle_poll(const struct core_totals *from,
+                        const struct core_totals *to);
+
 /* Returns the core's mean frequency while it was not halted; NAN if unknown. */
 double engine_frequency_hz(const struct core_totals *from,
                            const struct core_totals *to);

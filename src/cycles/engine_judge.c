@@ -118,9 +118,7 @@ static void judge_source(struct engine *engine, struct core *core) {
 }
 
 static void say_polling(struct engine *engine, const struct core *core) {
-  const struct core_totals *from = &core->judged, *to = &core->total;
-  double polled = share(from->stat_polled, to->stat_polled,
-                        to->stat_wall - from->stat_wall);
+  double polled = engine_idle_poll(&core->judged, &core->total);
   if (polled >= POLLED_SAID_MIN && engine_begins(engine, CONDITION_POLLS, true))
     engine_say(
         engine, JOURNAL_NOTICE,

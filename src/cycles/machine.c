@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,18 +26,15 @@
 #define FUSE_MAGIC 0x65735546
 #define READ_MAX ((size_t)64 << 10)
 
-/* Of this many cores, the file that tells how long the core has polled stays
- * open, because opening it costs more than reading it. */
-#define POLLED_CORES 64
-
 struct linux_machine {
   struct machine machine;
   char sysroot[PATH_MAX]; /* prepended to each path, which begins with a slash
                            */
   int uevents;            /* netlink socket, -1 if unavailable */
-  /* Descriptors of files that stay open, 0: not open: /proc/stat, and the files
-   * of polled time of the first cores. */
-  int kept[1 + POLLED_CORES];
+  /* Descriptors of files that stay open, because opening them takes longer than
+   * reading them; 0: not open. /proc/stat, and what tells how long each core
+   * has polled. */
+  int kept[1 + CORES_MAX];
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -95,17 +93,26 @@ static int *place_of(struct linux_machine *self, const char *path) {
     return &self->kept[0];
   int core =
       core_between(path, "/sys/devices/system/cpu/cpu", "/cpuidle/state0/time");
-  return core >= 0 && core < POLLED_CORES ? &self->kept[1 + core] : NULL;
+  return core >= 0 ? &self->kept[1 + core] : NULL;
 }
 
 /* Keeps the file open, or closes it. Only the kernel's own files stay open: any
- * other file may be replaced, or block. */
+ * other file may be replaced, or block. Those of sysfs, which are many, stay
+ * open as long as enough descriptors are left; a new one has the lowest number
+ * that is free. */
 static void keep(int *place, int fd) {
   struct statfs kind;
-  if (place != NULL && *place == 0 && fd > 0 && fstatfs(fd, &kind) == 0 &&
-      (kind.f_type == PROC_SUPER_MAGIC ||
-       (kind.f_type == SYSFS_MAGIC && descriptors_available() > 0)))
-    *place = descriptors_move(fd);
+  struct rlimit limit = {0};
+  if (place == NULL || *place != 0 || fd <= 0 || fstatfs(fd, &kind) != 0 ||
+      (kind.f_type != PROC_SUPER_MAGIC && kind.f_type != SYSFS_MAGIC)) {
+    close(fd);
+    return;
+  }
+  fd = descriptors_move(fd);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  if (kind.f_type == PROC_SUPER_MAGIC ||
+      (rlim_t)fd + DESCRIPTORS_RESERVE < limit.rlim_cur)
+    *place = fd;
   else
     close(fd);
 }
@@ -305,7 +312,7 @@ void machine_linux_close(struct machine *machine) {
   struct linux_machine *self = machine->context;
   if (self->uevents >= 0)
     close(self->uevents);
-  for (int i = 0; i <= POLLED_CORES; i++)
+  for (int i = 0; i <= CORES_MAX; i++)
     if (self->kept[i] > 0)
       close(self->kept[i]);
   free(self);

@@ -124,6 +124,25 @@ TEST(the_truth_is_between_the_bounds) {
   assert_near(percore_load_get_high(load, 2), -1, 0);
 }
 
+TEST(what_a_core_polls_in_its_idle_loop_is_room) {
+  start(false, 0);
+  play.fake->cpuidle_states = 3;
+  play.fake->cores[0].load = 0.9;
+  play.fake->cores[0].polled = 0.8;
+  play.fake->cores[0].idle = 0.9;
+  play.fake->cores[1].load = 0.5;
+  for (int i = 0; i < 10; i++)
+    update_after(FAKE_SECOND);
+  assert_near(percore_load_get(load, 0), 0.9, PLAY_SECOND_ERROR);
+  int core = -1;
+  const struct percore_load_choice by_load = {.size = sizeof by_load,
+                                              .by = PERCORE_BY_LOAD};
+  assert_int_equal(percore_load_best(load, NULL, &core, 1), 1);
+  assert_int_equal(core, 0);
+  assert_int_equal(percore_load_best(load, &by_load, &core, 1), 1);
+  assert_int_equal(core, 1);
+}
+
 TEST(a_core_that_goes_offline_loses_its_load_at_the_next_update) {
   start(true, 0);
   update_after(FAKE_SECOND);
