@@ -94,8 +94,9 @@ struct core {
   enum source_kind total_end_kind; /* the source of the last window */
 
   /* The members below are private to the engine. */
-  int source_index; /* in engine.sources, or -1 */
-  int announced;    /* the source last named in the journal */
+  uint64_t identity; /* of its directory in sysfs; 0: unknown */
+  int source_index;  /* in engine.sources, or -1 */
+  int announced;     /* the source last named in the journal */
   /* For each source: delays the next attempt after a failure on this
    * core. */
   struct backoff backoff[SOURCES_MAX];

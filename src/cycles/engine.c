@@ -65,6 +65,23 @@ static void find_isolated(struct engine *engine) {
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 
+/* Adds to *changed the cores that have gone offline since the last call, even
+ * if they are back: the directory that describes an online core is then made
+ * anew. */
+static void find_changed(struct engine *engine, struct core_set *changed) {
+  const struct machine *machine = engine->options.machine;
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    struct core *core = &engine->cores[i];
+    char path[64];
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology",
+             core->number);
+    uint64_t identity = machine->identity(machine->context, path);
+    if (core->identity != 0 && identity != core->identity)
+      core_set_add(changed, core->number);
+    core->identity = identity;
+  }
+}
+
 /* Adds new cores, closes cores that have gone offline, and restarts cores that
  * were offline between two samples. */
 static int apply_online(struct engine *engine, const struct core_set *changed) {
@@ -85,17 +102,26 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
     }
     core->online = is_online;
   }
+  find_changed(engine, &(struct core_set){0}); /* the new cores */
   find_isolated(engine);
   return 0;
 }
 
-/* Applies changes that the kernel has announced. If `must_look` is set, also
- * compares the list of online cores. */
+/* True if a core may have come online or gone offline since the last call. */
+static bool has_uevents(struct engine *engine) {
+  uint64_t before = engine->uevents;
+  return machine_read_u64(engine->options.machine, &engine->uevents,
+                          MACHINE_UEVENTS) != 0 ||
+         engine->uevents != before;
+}
+
+/* Applies changes. If `must_look` is set, also compares the list of online
+ * cores. */
 static int find_hotplug(struct engine *engine, bool must_look) {
   const struct machine *machine = engine->options.machine;
   struct core_set changed = {0}, online;
-  if (machine->changed_cores(machine->context, &changed) == -ENOBUFS)
-    core_set_fill(&changed);
+  if (has_uevents(engine))
+    find_changed(engine, &changed);
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
   /* If the list cannot be read, keep the previous list. */

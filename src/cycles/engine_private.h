@@ -82,6 +82,7 @@ struct engine {
   bool never_halts; /* cpuidle_never_halts */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
+  uint64_t uevents; /* at the last sample */
   bool has_offset;
   int64_t offset_ns;    /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
   int64_t bracket_ns;   /* how long reading the clocks for offset_ns took */

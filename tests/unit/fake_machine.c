@@ -323,6 +323,15 @@ static ssize_t read_online(const struct fake_machine *fake, char *buffer,
   return give(text, strlen(text), buffer, size);
 }
 
+static ssize_t read_uevents(const struct fake_machine *fake, char *buffer,
+                            size_t size) {
+  char text[32];
+  int length =
+      snprintf(text, sizeof text, "%llu\n", (unsigned long long)fake->uevents);
+  return fake->hotplug_events ? give(text, (size_t)length, buffer, size)
+                              : -ENOENT;
+}
+
 static ssize_t fake_read_file(void *context, const char *path, char *buffer,
                               size_t size) {
   struct fake_machine *fake = context;
@@ -335,6 +344,8 @@ static ssize_t fake_read_file(void *context, const char *path, char *buffer,
     return read_stat(fake, buffer, size);
   if (fake->cores_len > 0 && strcmp(path, CPU_FOLDER "/online") == 0)
     return read_online(fake, buffer, size);
+  if (strcmp(path, MACHINE_UEVENTS) == 0)
+    return read_uevents(fake, buffer, size);
   return read_cpuidle(fake, path, buffer, size);
 }
 
@@ -538,20 +549,19 @@ long fake_machine_used(const struct fake_machine *fake) {
  * Cores
  */
 
-static int fake_changed_cores(void *context, struct core_set *changed) {
-  struct fake_machine *fake = context;
-  core_set_union(changed, &fake->changed);
-  core_set_clear(&fake->changed);
-  if (!fake->hotplug_lost)
+static uint64_t fake_identity(void *context, const char *path) {
+  const struct fake_machine *fake = context;
+  int core;
+  if (sscanf(path, CPU_FOLDER "/cpu%d/topology", &core) != 1 || core < 0 ||
+      core >= fake->cores_len || !fake->cores[core].online)
     return 0;
-  fake->hotplug_lost = false;
-  return -ENOBUFS;
+  return 1000 + (uint64_t)fake->cores[core].returns;
 }
 
 void fake_machine_online(struct fake_machine *fake, int core, bool online) {
   fake->cores[core].online = online;
-  if (fake->hotplug_events)
-    core_set_add(&fake->changed, core);
+  fake->cores[core].returns += online;
+  fake->uevents++;
   for (size_t i = 0; i < fake->descriptors_len; i++)
     if (fake->descriptors[i].core == core)
       fake->descriptors[i].stale = true;
@@ -579,7 +589,7 @@ struct fake_machine *fake_machine_new(int cores) {
       .perf_read = fake_perf_read,
       .perf_close = fake_perf_close,
       .perf_room = fake_perf_room,
-      .changed_cores = fake_changed_cores,
+      .identity = fake_identity,
       .clocks = &no_clock,
   };
   fake->monotonic_ns = 1000 * FAKE_SECOND;

@@ -29,6 +29,7 @@ enum {
  * 1; NAN means that a share follows from `load`. */
 struct fake_core {
   bool online;
+  int returns;   /* how often it has come online */
   double load;   /* the true load: share of time not halted */
   double seen;   /* the share in the busy columns of /proc/stat; NAN: load */
   double iowait; /* the part of idle time that is counted as iowait */
@@ -121,10 +122,8 @@ struct fake_machine {
    * goes on. */
   uint64_t poll_ns;
 
-  /* If true, changed_cores() reports calls of fake_machine_online. */
-  bool hotplug_events;
-  bool hotplug_lost;       /* the next changed_cores() returns -ENOBUFS */
-  struct core_set changed; /* cores not yet reported by changed_cores() */
+  bool hotplug_events; /* the number of uevents can be read */
+  uint64_t uevents;    /* fake_machine_online increments it */
 
   struct fake_counter *counters;
   size_t counters_len;
