@@ -92,6 +92,8 @@ void core_restart(struct core *core) {
   core->ipc_backoff = (struct backoff){0};
   core->carry_ns = core->steal_before_ns = 0;
   core->is_poll_state_0 = false;
+  core->polls = true;
+  core->polled_at_ns = 0;
   core->condemned = 0;
 }
 

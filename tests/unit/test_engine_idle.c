@@ -335,6 +335,21 @@ TEST(polling_is_counted_from_its_first_nanosecond) {
   }
 }
 
+TEST(polling_is_counted_as_soon_as_a_core_is_back) {
+  PLAY(2);
+  struct fake_core *core = &play.fake->cores[1];
+  play.fake->cpuidle_states = 3;
+  core->idle = core->polled = core->load = 1;
+  play_open_for(&play, 10);
+  fake_machine_online(play.fake, 1, false);
+  fake_machine_online(play.fake, 1, true);
+  play_seconds(&play, 1);
+  for (int second = 0; second < 10; second++) {
+    play_seconds(&play, 1);
+    assert_near(play_load(&play, 1), 1, PLAY_SECOND_ERROR);
+  }
+}
+
 /* Idle time leaves interrupts out, the state POLL does not. */
 TEST(interrupts_that_come_while_a_core_polls_are_within_the_bounds) {
   PLAY(1);

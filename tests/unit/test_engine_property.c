@@ -290,7 +290,8 @@ static void columns_fail(struct life *life, int core) {
     break;
   case 2: /* the columns are reset */
     for (int i = 0; i < 10; i++)
-      fake->cores[core].column_ns[i] -= uniform(200e9, 1000e9);
+      if (fake->cores[core].column_ns[i] > 1000e9)
+        fake->cores[core].column_ns[i] -= uniform(200e9, 1000e9);
     break;
   default:
     if (once_in(100))
@@ -633,7 +634,7 @@ static void start_machine(struct life *life) {
   fake->hotplug_events = !traits->no_uevents;
   for (int i = 0; i < life->cores; i++)
     for (int column = 0; column < 10; column++)
-      if (column != 7 || !traits->hides_steal)
+      if (column != 7 || (traits->is_virtual && !traits->hides_steal))
         fake->cores[i].column_ns[column] = uniform(1e15, 2e15);
   for (int i = 0; i < life->cores; i++)
     change_load(traits, &fake->cores[i]);
