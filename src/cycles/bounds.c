@@ -42,17 +42,22 @@ void bounds_counter(struct core_totals *growth, const struct source *source,
 }
 
 /* True if a hypervisor has ever stolen time from the core. */
-static bool has_steal(const struct core_totals *growth,
-                      const struct core *core) {
-  return core->total.stat_steal + growth->stat_steal > 0;
+static bool has_steal(const struct core *core) {
+  return core->row.ns[PROCSTAT_STEAL] > 0;
 }
 
-void bounds_bpf(struct core_totals *growth, const struct core *core,
-                int64_t bracket_ns) {
-  growth->stolen = growth->stat_steal;
-  growth->end_over = growth->end_under = (double)bracket_ns;
-  if (has_steal(growth, core))
-    growth->end_over += COLUMN_RESOLUTION_NS;
+void bounds_bpf(struct core_totals *growth, const struct engine *engine,
+                const struct core *core) {
+  double bracket_ns = (double)engine->clock->kernel.bracket_ns;
+  double since_ns = (double)engine->clock->kernel.time_ns -
+                    (double)core->steal_at_ns + core->row_bracket_ns / 2;
+  growth->end_over = growth->end_under = bracket_ns;
+  if (core->steal_at_ns == 0 && engine->topology.may_be_virtual)
+    growth->stolen = growth->unhalted;
+  if (!has_steal(core))
+    return;
+  growth->stolen = core->steal_ns - core->reading_steal_ns;
+  growth->end_over += COLUMN_RESOLUTION_NS + since_ns;
 }
 
 /* Returns an upper bound of the carry at the end of the sample. */
@@ -84,7 +89,7 @@ static void bounds_polled(struct core_totals *growth, const struct core *core,
 void bounds_idle(struct core_totals *growth, struct engine *engine,
                  struct core *core) {
   bool apart = engine_steal_is_apart(engine);
-  bool steal = has_steal(growth, core);
+  bool steal = has_steal(core);
   double rest = fmax(growth->wall - growth->unhalted, 0);
   double off_ns = core->sample.bracket_ns / 2;
   bool unsure = core->proof == PROOF_TICK_SAMPLED ||

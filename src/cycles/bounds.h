@@ -30,7 +30,10 @@
  * bpf. The words of all cores are read within a bracket, and a halt that begins
  * or ends in the bracket is counted for up to all of it: end_over = end_under =
  * bracket. A core does not halt while its time is stolen: stolen = steal, which
- * is truncated to 10 ms, so with steal end_over = bracket + 10 ms.
+ * is truncated to 10 ms. Where a hypervisor has ever stolen time, end_over thus
+ * has 10 ms more, and the time since the columns were read. While columns are
+ * missing, all time may be stolen; stolen = U if they have never been there and
+ * the machine may be virtual.
  *
  * idle. U = W - idle - iowait, and without idle_stealtime, idle time may
  * include steal: stolen = steal. With idle_stealtime, U = W - idle - iowait -
@@ -79,8 +82,8 @@ struct bounds bounds_of(const struct core_totals *from,
  * growth->wall and growth->unhalted have been set. */
 void bounds_counter(struct core_totals *growth, const struct source *source,
                     double running, double tsc_change);
-void bounds_bpf(struct core_totals *growth, const struct core *core,
-                int64_t bracket_ns);
+void bounds_bpf(struct core_totals *growth, const struct engine *engine,
+                const struct core *core);
 void bounds_idle(struct core_totals *growth, struct engine *engine,
                  struct core *core);
 

@@ -306,6 +306,11 @@ static void read_polled(struct engine *engine, struct core *core) {
 static void set_base(struct engine *engine, struct core *core,
                      uint64_t idle_ns) {
   const struct procstat *stat = &engine->stat;
+  if (core->sample.stat_valid)
+    core->steal_ns += core->sample.growth.stat_steal;
+  else if (core->steal_at_ns > 0) /* unknown, as columns are missing */
+    core->steal_ns += (double)(stat->time_ns - core->steal_at_ns);
+  core->steal_at_ns = stat->time_ns;
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
   core->interrupts = stat->interrupts;
@@ -336,7 +341,9 @@ static void subtract_columns(struct core *core, const struct procstat_row *row,
   growth->stat_wall = wall_ns;
   growth->stat_idle = risen(core->idle_ns, idle_ns);
   growth->stat_busy = risen(procstat_busy_ns(from), procstat_busy_ns(row));
-  growth->stat_steal = fmin(growth->stat_ns[PROCSTAT_STEAL], wall_ns);
+  growth->stat_steal =
+      fmin(growth->stat_ns[PROCSTAT_STEAL],
+           wall_ns + core->sample.bracket_ns + COLUMN_RESOLUTION_NS);
 }
 
 /* Reads the columns. An impossible window is refused but its start is kept, so
@@ -621,13 +628,14 @@ static void read_clock(struct engine *engine, struct core *core) {
   if (!end_window(engine, core, time_ns, 2 * (double)kernel->bracket_ns, false))
     return;
   if (sample->end_ns > 0) {
-    bounds_bpf(growth, core, kernel->bracket_ns);
+    bounds_bpf(growth, engine, core);
     if (sample->stat_valid) {
       sample->progress_ns = core_stat_sum(growth);
       sample->monotonic_ns = growth->stat_wall;
     }
   }
   core->halted_ns = halted_ns;
+  core->reading_steal_ns = core->steal_ns;
   core->backoff[core->source_index].wait_ns = 0;
 }
 

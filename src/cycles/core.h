@@ -108,6 +108,10 @@ struct core {
   uint64_t refused_since_ns;
 
   uint64_t halted_ns; /* halted time at reading_time_ns, for the bpf source */
+  /* At most this much has been stolen from the core until steal_at_ns (0: the
+   * columns were never read), and until reading_time_ns. */
+  double steal_ns, reading_steal_ns;
+  uint64_t steal_at_ns;
 
   struct backoff ipc_backoff;
   struct perf_group ipc_group;

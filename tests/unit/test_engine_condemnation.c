@@ -237,6 +237,22 @@ TEST(tick_sampled_idle_time_condemns_no_source) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
 }
 
+/* Of each 8 seconds, the core is idle for 3, and its columns are refused then,
+ * because they have started anew. */
+TEST(columns_that_are_refused_at_times_condemn_no_source) {
+  PLAY_MPERF(1, 0);
+  play.fake->cores[0].column_ns[3] = 1e15;
+  play_open(&play);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+  for (int second = 0; second < 100; second++) {
+    play.fake->cores[0].load = second % 8 >= 3;
+    if (second % 8 == 0)
+      play.fake->cores[0].column_ns[3] -= 100e9;
+    play_seconds(&play, 1);
+  }
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+}
+
 TEST(renumbered_rows_condemn_no_source) {
   PLAY_WITH(start(&play, 0.5, 0.3));
   core_set_add(&play.fake->stat_hidden, 0);
