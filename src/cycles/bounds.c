@@ -52,12 +52,13 @@ void bounds_bpf(struct core_totals *growth, const struct engine *engine,
   double since_ns = (double)engine->clock->kernel.time_ns -
                     (double)core->steal_at_ns + core->row_bracket_ns / 2;
   growth->end_over = growth->end_under = bracket_ns;
-  if (core->steal_at_ns == 0 && engine->topology.may_be_virtual)
+  if (has_steal(core)) {
+    growth->stolen = core->steal_ns - core->reading_steal_ns;
+    growth->end_over += COLUMN_RESOLUTION_NS + since_ns;
+  } else if (engine->topology.may_be_virtual &&
+             (!engine->stat_valid || engine->stat_still)) {
     growth->stolen = growth->unhalted;
-  if (!has_steal(core))
-    return;
-  growth->stolen = core->steal_ns - core->reading_steal_ns;
-  growth->end_over += COLUMN_RESOLUTION_NS + since_ns;
+  }
 }
 
 /* Returns an upper bound of the carry at the end of the sample. */

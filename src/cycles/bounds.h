@@ -31,9 +31,9 @@
  * or ends in the bracket is counted for up to all of it: end_over = end_under =
  * bracket. A core does not halt while its time is stolen: stolen = steal, which
  * is truncated to 10 ms. Where a hypervisor has ever stolen time, end_over thus
- * has 10 ms more, and the time since the columns were read. While columns are
- * missing, all time may be stolen; stolen = U if they have never been there and
- * the machine may be virtual.
+ * has 10 ms more, and the time since the columns were read; while they are
+ * missing, all time may be stolen. Where no steal has been reported, stolen = U
+ * while columns are missing and the machine may be virtual.
  *
  * idle. U = W - idle - iowait, and without idle_stealtime, idle time may
  * include steal: stolen = steal. With idle_stealtime, U = W - idle - iowait -

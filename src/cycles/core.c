@@ -16,6 +16,12 @@
  * much in addition to the errors of bounds.h. */
 #define LOAD_TOLERANCE 0.005
 
+/* A counter that was enabled for less of its window by more than this was away
+ * meanwhile, with its core or with the whole machine: CLOCK_MONOTONIC is read a
+ * little later than the counter, and runs at a slightly different rate. */
+#define COUNTER_LATE_NS 200e3
+#define COUNTER_DRIFT 0.002
+
 /* After this many consecutive readings with an impossible load, or in which the
  * counter did not run for STARVED_MIN_NS, the core gives up its source. */
 #define REFUSED_MAX 3
@@ -47,7 +53,8 @@
 /* Makes the sample one without a load. Keeps the columns of /proc/stat. */
 static void forget_growth(struct core *core) {
   struct core_totals *growth = &core->sample.growth;
-  growth->wall = growth->unhalted = growth->base_cycles = growth->base_wall = 0;
+  growth->wall = growth->unhalted = growth->unknown = 0;
+  growth->base_cycles = growth->base_wall = 0;
   growth->aperf = growth->mperf = 0;
 }
 
@@ -355,6 +362,8 @@ static void read_columns(struct engine *engine, struct core *core) {
       forget_columns(core);
     return;
   }
+  if (engine->stat_still) /* the rows may be old */
+    return;
   const struct procstat_row *row = &stat->rows[core->number];
   uint64_t idle_ns = procstat_idle_ns(row);
   if (core->row_time_ns == 0) {
@@ -599,6 +608,9 @@ static void read_counter(struct engine *engine, struct core *core) {
     bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
     sample->progress_ns = growth->wall;
     sample->monotonic_ns = (double)(time_ns - sample->begin_ns);
+    double missing_ns = sample->monotonic_ns - growth->wall;
+    if (missing_ns > COUNTER_LATE_NS + COUNTER_DRIFT * growth->wall)
+      growth->unknown = missing_ns;
     core->backoff[core->source_index].wait_ns = 0;
   }
   core->reading = reading;
@@ -715,6 +727,7 @@ static void add_load(struct core *core, const struct core_sample *sample,
   double share = 1 - overlap / wall, busy = growth->unhalted / wall;
   core->total_end_ns = sample->end_ns;
   total->wall += share * wall;
+  total->unknown += share * growth->unknown;
   total->unhalted += share * growth->unhalted;
   total->stolen += share * growth->stolen;
   total->over += share * growth->over + overlap * (1 - busy);

@@ -138,6 +138,7 @@ struct core {
   struct core_sample sample;
   struct core_totals judged; /* the totals at the last engine_judge */
   struct core_totals before; /* the totals at the engine_judge before it */
+  bool late; /* a sample has been late since the last window ended */
   /* How far the core's own clocks advanced in the last window, as a share of
    * CLOCK_MONOTONIC. Columns that miss work advance less. */
   double progress_share;

@@ -154,6 +154,22 @@ static void say_unreadable_rows(struct engine *engine) {
   }
 }
 
+/* Where no column moves for this long, none will: in a sandbox, such as gVisor,
+ * the file may contain zeros only. */
+#define STILL_MAX_NS (5 * NS_PER_S / 2)
+
+/* Finds out whether /proc/stat stands still. Returns true if it has done so in
+ * more than one sample, and for long. */
+static bool stands_still(struct engine *engine) {
+  bool was_still = engine->stat_still;
+  engine->stat_still = engine->stat.digest == engine->stat_digest;
+  if (!engine->stat_still)
+    engine->stat_moved_ns = engine->time_ns;
+  engine->stat_digest = engine->stat.digest;
+  return was_still && engine->stat_still &&
+         engine->time_ns - engine->stat_moved_ns >= STILL_MAX_NS;
+}
+
 static bool same_cores(const struct engine *engine) {
   struct core_set rows = engine->stat.cores;
   core_set_union(&rows, &engine->stat.unreadable);
@@ -164,9 +180,10 @@ static bool same_cores(const struct engine *engine) {
  * used, or "". In a container, LXCFS may renumber the rows, or compute them
  * from the container's own use, and no file shows which cores of sysfs they
  * describe. */
-static void find_stat_trouble(const struct engine *engine, int status,
+static void find_stat_trouble(struct engine *engine, int status,
                               char text[WHY_SIZE]) {
   char rows[96], cores[96];
+  bool still = status == 0 && stands_still(engine);
   text[0] = '\0';
   if (status != 0) {
     snprintf(text, WHY_SIZE, "/proc/stat cannot be used: %s",
@@ -175,6 +192,9 @@ static void find_stat_trouble(const struct engine *engine, int status,
     snprintf(text, WHY_SIZE,
              "LXCFS provides /proc/stat, and may renumber cores for this "
              "container");
+  } else if (still) {
+    snprintf(text, WHY_SIZE,
+             "/proc/stat stands still: a sandbox may provide it");
   } else if (!same_cores(engine)) {
     core_set_format(&engine->stat.cores, rows, sizeof(rows));
     core_set_format(&engine->topology.online, cores, sizeof(cores));
@@ -286,6 +306,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = machine_now_ns(options->machine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  engine->stat_digest = UINT64_MAX; /* of no sample */
+  engine->stat_moved_ns = engine->time_ns;
   /* Checking this once is enough: LXCFS is mounted before a container
    * starts. */
   engine->lxcfs =
@@ -364,31 +386,54 @@ static void reopen_all(struct engine *engine) {
   }
 }
 
-/* Call this for a late window. Returns true if the clocks of all cores advanced
- * much less than CLOCK_MONOTONIC, which means that this virtual machine was
- * paused. */
-static bool was_paused(const struct engine *engine) {
-  bool any = false;
-  engine_for_each_online(core, engine) {
-    const struct core_sample *sample = &core->sample;
-    if (sample->progress_ns < 0)
-      continue;
-    if (sample->progress_ns >=
-        PAUSE_PROGRESS * core->progress_share * sample->monotonic_ns)
-      return false;
-    any = true;
-  }
-  return any;
+/* Call this for a late window. Returns true if the core's own clocks advanced
+ * much less than CLOCK_MONOTONIC: this virtual machine was paused. Its idle
+ * cores may have been idle for as long. */
+static bool was_paused(const struct core *core) {
+  const struct core_sample *sample = &core->sample;
+  return sample->progress_ns >= 0 &&
+         sample->progress_ns <
+             PAUSE_PROGRESS * core->progress_share * sample->monotonic_ns;
 }
 
-/* Discards the current window of every online core. The readings at its end are
- * a valid start of the next window. */
-static void drop_window(struct engine *engine) {
+/* Discards the current window of a core. The readings at its end are a valid
+ * start of the next window. */
+static void drop_window(struct engine *engine, struct core *core) {
+  core_begin_epoch(core);
+  core->total.stat_epoch++;
+  engine->counts.windows_discarded++;
+}
+
+/* Ends the window of each core. */
+static void end_windows(struct engine *engine, bool late) {
+  struct core_set paused = {0};
+  char list[128];
   engine_for_each_online(core, engine) {
-    core_begin_epoch(core);
-    core->total.stat_epoch++;
-    engine->counts.windows_discarded++;
+    const struct core_sample *sample = &core->sample;
+    core->late |= late;
+    bool is_late = core->late, is_paused = is_late && was_paused(core);
+    core->late &= !(sample->growth.wall > 0);
+    if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
+      core->progress_share =
+          fmin(sample->progress_ns / sample->monotonic_ns, 1);
+    if (is_paused) {
+      core_set_add(&paused, core->number);
+      drop_window(engine, core);
+      continue;
+    }
+    /* Columns and the idle clock do not tell a pause from work. */
+    if (is_late && engine->topology.may_be_virtual &&
+        (!source_is_counter(core->source) || sample->filled))
+      core->sample.growth.over = sample->growth.unhalted;
+    core_commit(engine, core);
   }
+  if (core_set_next(&paused, -1) < 0)
+    return;
+  core_set_format(&paused, list, sizeof(list));
+  engine_say(engine, JOURNAL_INFO,
+             "this machine was paused for a while; the window of cores %s is "
+             "discarded",
+             list);
 }
 
 int engine_sample(struct engine *engine, bool late) {
@@ -407,19 +452,7 @@ int engine_sample(struct engine *engine, bool late) {
   engine_read_clock(engine);
   engine_choose_sources(engine);
   engine_for_each_online(core, engine) { core_read(engine, core); }
-  if (late && was_paused(engine)) {
-    engine_say(engine, JOURNAL_INFO,
-               "this machine was paused for a while; the window is discarded");
-    drop_window(engine);
-    return 0;
-  }
-  engine_for_each_online(core, engine) {
-    const struct core_sample *sample = &core->sample;
-    if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
-      core->progress_share =
-          fmin(sample->progress_ns / sample->monotonic_ns, 1);
-    core_commit(engine, core);
-  }
+  end_windows(engine, late);
   engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
 }

@@ -515,6 +515,48 @@ TEST(a_file_that_is_cut_off_gives_no_load_until_it_is_whole) {
   assert_near(play_load(&play, 1), 0.75, 1e-9);
 }
 
+/* gVisor has zeros only. */
+TEST(columns_that_stand_still_are_no_load_and_withhold_the_source) {
+  PLAY(2);
+  play.fake->stat_still = true;
+  play_open(&play);
+  for (int second = 0; second < 20; second++) {
+    assert_int_equal(play_sample(&play, FAKE_SECOND), 0);
+    assert_nan(play_load(&play, 0));
+  }
+  assert_int_equal(play_source(&play, 0), SOURCE_NONE);
+  assert_int_equal(play_said(&play, "stands still", "withheld"), 1);
+  play.fake->stat_still = false;
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
+}
+
+TEST(a_file_that_stands_still_for_a_while_costs_no_time) {
+  PLAY(2);
+  fake_machine_load(play.fake, 0.4);
+  play_open_for(&play, 5);
+  struct core_totals from = play_core(&play, 0)->total;
+  play.fake->stat_still = true;
+  play_seconds(&play, 2);
+  assert_nan(play_load(&play, 0));
+  play.fake->stat_still = false;
+  play_seconds(&play, 1);
+  assert_near(engine_load(&from, &play_core(&play, 0)->total), 0.4, 0.01);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+}
+
+/* Then the idle column, too, moves only every 2 s. */
+TEST(work_that_leaves_nothing_to_the_tick_is_no_file_that_stands_still) {
+  PLAY(1);
+  play.fake->cores[0].load = 0.995;
+  play.fake->cores[0].seen = 0;
+  play_open_for(&play, 5);
+  struct core_totals from = play_core(&play, 0)->total;
+  play_seconds(&play, 100);
+  assert_near(engine_load(&from, &play_core(&play, 0)->total), 0.995, 1e-3);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+}
+
 TEST(a_missing_file_is_reported_once_and_waited_for) {
   PLAY(2);
   play_open_for(&play, 1);
