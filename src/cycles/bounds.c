@@ -80,11 +80,12 @@ static double carry_after(const struct core_totals *growth, struct core *core) {
 static void bounds_polled(struct core_totals *growth, const struct core *core,
                           bool apart) {
   double polled = growth->stat_polled;
-  double twice = growth->unhalted - polled + (apart ? growth->stat_steal : 0);
-  growth->end_under += polled > 0 ? COLUMN_RESOLUTION_NS : POLL_NS;
-  growth->end_over += core->sample.polled_late_ns;
+  double twice = fmax(growth->unhalted - polled, 0) + growth->end_over +
+                 (apart ? growth->stat_steal : 0);
   growth->over +=
-      core->sample.polled_began_early ? polled : fmin(polled, fmax(twice, 0));
+      core->sample.polled_began_early ? polled : fmin(polled, twice);
+  growth->end_over += polled > 0 ? core->sample.polled_late_ns : 0;
+  growth->end_under += polled > 0 ? COLUMN_RESOLUTION_NS : POLL_NS;
 }
 
 void bounds_idle(struct core_totals *growth, struct engine *engine,

@@ -284,30 +284,30 @@ static double risen(uint64_t from, uint64_t to) {
  */
 #define POLLED_MIN 0.001
 
-/* Reads how long the core has polled, and adds it to the sample. */
+/* Reads how long the core has polled, and adds it to the sample. The time is
+ * not cut to idle time, whose columns are truncated: what is cut here would be
+ * missing in the sum of many samples. */
 static void read_polled(struct engine *engine, struct core *core) {
   const struct machine *machine = engine->options.machine;
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
-  uint64_t polled_ns;
+  uint64_t polled_ns, before_ns = core->polled_at_ns;
   int status = cpuidle_read_polled(&polled_ns, machine, core->number,
                                    &core->is_poll_state_0);
   core->polls = false;
   if (status != 0)
     return;
-  /* It is not cut to idle time, whose columns are truncated: what is cut here
-   * would be missing in the sum of many samples. */
-  if (core->polled_at_ns > 0)
-    growth->stat_polled = fmin(risen(core->polled_ns, polled_ns),
-                               growth->stat_wall + COLUMN_RESOLUTION_NS);
-  if (growth->stat_polled > 0) {
-    uint64_t now_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
-    core->polls = growth->stat_polled > POLLED_MIN * growth->stat_wall;
-    sample->polled_late_ns = (double)(now_ns - engine->stat.time_ns);
-    sample->polled_began_early = core->polled_at_ns < sample->stat_begin_ns;
-  }
+  core->polled_at_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
+  if (before_ns > 0)
+    growth->stat_polled =
+        fmin(risen(core->polled_ns, polled_ns),
+             (double)(core->polled_at_ns - before_ns) + COLUMN_RESOLUTION_NS);
+  core->polls = growth->stat_polled > POLLED_MIN * growth->stat_wall;
+  sample->polled_late_ns = (double)(core->polled_at_ns - engine->stat.time_ns);
+  sample->polled_began_early = before_ns < sample->stat_begin_ns;
+  if (sample->polled_began_early)
+    growth->stat_polled = fmin(growth->stat_polled, growth->stat_idle);
   core->polled_ns = polled_ns;
-  core->polled_at_ns = engine->stat.time_ns;
 }
 
 static void set_base(struct engine *engine, struct core *core,
@@ -455,11 +455,12 @@ static bool may_fill(struct engine *engine, const struct core *core) {
 
 static void read_counter(struct engine *engine, struct core *core);
 
-/* Leaves the core without a source until the next sample chooses one, and
- * delays the next attempt to use the source that failed. */
+/* Changes to the next source, and delays the next attempt to use the one that
+ * failed. */
 static void give_up(struct engine *engine, struct core *core) {
   rest(engine, &core->backoff[core->source_index]);
   drop_source(core);
+  core_choose(engine, core, core->allowed);
 }
 
 /* Closes a group that no longer works and opens it again. Reads the new group
@@ -536,6 +537,7 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
     backoff_extend(&core->backoff[core->source_index], engine->time_ns,
                    STARVED_FIRST_NS, STARVED_MAX_NS);
     drop_source(core);
+    core_choose(engine, core, core->allowed);
     return false;
   }
   snprintf(source->reason, sizeof(source->reason),
@@ -724,7 +726,8 @@ static void add_load(struct core *core, const struct core_sample *sample,
     total->unknown += (double)(sample->begin_ns - end_ns);
   if (sample->begin_ns < end_ns)
     overlap = fmin((double)(end_ns - sample->begin_ns), wall);
-  double share = 1 - overlap / wall, busy = growth->unhalted / wall;
+  double share = 1 - overlap / wall;
+  double busy = fmin(fmax(growth->unhalted / wall, 0), 1);
   core->total_end_ns = sample->end_ns;
   total->wall += share * wall;
   total->unknown += share * growth->unknown;

@@ -121,7 +121,7 @@ struct core {
   uint64_t row_time_ns;    /* 0: there is no row yet */
   double row_bracket_ns;   /* how long its read took */
   /* How long the core had polled in the idle loop, which the columns count as
-   * idle, when `row` of polled_at_ns (0: none) was read. */
+   * idle, until polled_at_ns (0: unknown), right after `row` was read. */
   uint64_t polled_ns, polled_at_ns;
   bool polls;           /* it polls, or may have begun to */
   bool is_poll_state_0; /* its idle state 0 is known to be the one that polls */

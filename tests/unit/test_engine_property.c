@@ -200,7 +200,9 @@ static void change_load(const struct traits *traits, struct fake_core *core) {
   core->idle =
       rest + core->polled + (traits->steal_apart ? 0 : core->woken) + missed;
   core->iowait = uniform(0, 1);
-  core->seen = once_in(3) ? uniform(0, 1) : work + hidden - missed;
+  /* Not even work that evades the tick leaves nothing to the columns, because
+   * it sleeps at each tick. */
+  core->seen = once_in(3) ? uniform(0.02, 1) : work + hidden - missed;
   core->idle_in_pause = rest > 0 && once_in(2);
   if (traits->at_ticks) {
     core->seen = uniform(0, 1 - core->steal - core->woken);
@@ -555,8 +557,10 @@ static void sample(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     play->fake->cores[i].column_ns[3] += life->model[i].misread;
   int status = take_sample(life, late);
-  if (status != 0 && !life->no_columns)
+  if (status != 0 && !life->no_columns) {
+    describe(life);
     fail_msg("after %.3f s: %s", life->played_s, strerror(-status));
+  }
   for (int i = 0; i < life->cores; i++) {
     struct model *model = &life->model[i];
     if (model->misread != 0)

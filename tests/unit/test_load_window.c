@@ -155,6 +155,19 @@ TEST(callers_may_update_when_they_like) {
   }
 }
 
+/* The idle columns cover the window in which the counter failed. */
+TEST(a_load_always_has_a_source) {
+  start(true, 0);
+  update_after(FAKE_SECOND);
+  assert_string_equal(percore_load_source(load, 0), "mperf");
+  play.fake->cores[0].read_error = EIO;
+  for (int i = 0; i < 3; i++) {
+    update_after(FAKE_SECOND);
+    assert_near(percore_load_get(load, 0), 0.02, PLAY_SECOND_ERROR);
+    assert_string_equal(percore_load_source(load, 0), "idle");
+  }
+}
+
 TEST(loads_end_when_their_source_does) {
   start(false, 0);
   for (int i = 0; i < 3; i++)
