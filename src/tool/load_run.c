@@ -70,8 +70,8 @@ static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
   sigset_t signals;
   waited_signals(&signals);
   while (true) {
-    int status;
-    if (waitpid(pid, &status, WNOHANG) == pid) {
+    int status = TOOL_FAILURE << 8; /* if it is lost */
+    if (waitpid(pid, &status, WNOHANG) != 0) {
       *exit_status = WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status)
                                          : WEXITSTATUS(status);
       return true;
@@ -142,6 +142,8 @@ static int measure_command(struct measuring *measuring,
   engine_prove(measuring->engine);
   if (stop_requested())
     return TOOL_FAILURE;
+  /* A parent may have had it ignored, and the command's end would be lost. */
+  signal(SIGCHLD, SIG_DFL);
   waited_signals(&signals);
   sigprocmask(SIG_BLOCK, &signals, &measuring->inherited.mask);
   /* No window of a load may have begun before the command. */
