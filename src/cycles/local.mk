@@ -2,10 +2,10 @@ noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
 	src/percore.h \
 	src/base/affinity.h \
-	src/base/cached.h \
 	src/base/array.h \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/portable.h \
 	src/base/descriptors.c src/base/descriptors.h \
 	src/base/number.c src/base/number.h \
 	src/base/why.h \
