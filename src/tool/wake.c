@@ -127,7 +127,7 @@ static int run_measurement(struct measurement *measurement) {
   status = wake_write_text(stdout, &measurement->run, 0);
   if (status != 0)
     return say_failure(COMMAND, "%s", strerror(-status));
-  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+  return end_output(COMMAND);
 }
 
 static int open_method(struct measurement *measurement,
