@@ -5,12 +5,14 @@
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
+#include "latency_limit.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
 
 #include <errno.h>
 #include <grp.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +280,17 @@ void check_polling(struct doctor *doctor, int core) {
                core, never_halts ? 100 : 100 * (double)polled_ns / whole_ns);
 }
 
+static void check_latency_limit(struct doctor *doctor, int core) {
+  struct latency_limit limit;
+  latency_limit_read(&limit, "", core);
+  if (limit.us < INFINITY)
+    doctor_say(
+        doctor, MACHINE, "idle states", VERDICT_NOTE,
+        "percore wake says what each idle state costs",
+        "core %d does not use those with an exit latency above %g us: %s", core,
+        limit.us, limit.text);
+}
+
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
   doctor->core_pmu |=
@@ -295,6 +308,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
                "idle misses it");
   check_proc_stat(doctor);
   check_polling(doctor, core_set_next(&topology->online, -1));
+  check_latency_limit(doctor, core_set_next(&topology->online, -1));
 }
 
 /* ---------------------------------------------------------------------------

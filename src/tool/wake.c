@@ -17,15 +17,12 @@
 
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
-/* Pages become rarer as datapoints become more, because events are lost while
- * they are sorted, which takes about 1 us for each. */
 #define SHOW_NS UINT64_C(500000000)
-#define SHOW_POINT_NS 10000
 
 struct wake_arguments {
   const char *method, *folder;
   uint64_t count;
-  double seconds, distance_us, pause_ms;
+  double seconds, distance_us, pause_ms, budget_us, threshold_us;
   bool json;
 };
 
@@ -52,8 +49,16 @@ static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, pause_ms, 'p', "pause", ARGUMENT_NUMBER,
              "MS", "pause between two events, 0 to 60000 (default 0)", .min = 0,
              .max = 60000),
+    ARGUMENT(struct wake_arguments, budget_us, 'b', "budget", ARGUMENT_NUMBER,
+             "US", "say which idle states wake within US microseconds",
+             .min = 0.1, .max = 1e6),
+    ARGUMENT(struct wake_arguments, threshold_us, 'T', "threshold",
+             ARGUMENT_NUMBER, "US",
+             "end at the first wake that takes more than US microseconds",
+             .min = 0.1, .max = 1e6),
     ARGUMENT(struct wake_arguments, folder, 'o', "outdir", ARGUMENT_TEXT, "DIR",
-             "write the datapoints to a new directory, for wult report"),
+             "write the datapoints, as they come, to a new directory, for wult "
+             "report"),
     ARGUMENT_JSON(struct wake_arguments),
 };
 
@@ -65,43 +70,99 @@ struct measurement {
   struct wake_collect *collect;
   const struct wake_arguments *options;
   struct wake_run run;
+  struct wake_points batch; /* datapoints since the last poll */
+  struct wake_result result;
   uint64_t begin_ns, show_ns;
-  bool has_page; /* the figures are also shown during the measurement */
+  bool has_page;      /* the figures are also shown during the measurement */
+  const char *ended;  /* NULL while it goes on */
+  char why[WHY_SIZE]; /* why it failed; or empty */
 };
 
-static bool is_complete(const struct measurement *measurement) {
-  return wake_points_counted(&measurement->run.points) >=
-             measurement->options->count ||
-         measurement->run.seconds >= measurement->options->seconds;
+/* Takes the datapoints since the last call. */
+static int take(struct measurement *measurement) {
+  struct wake_run *run = &measurement->run;
+  struct wake_points *batch = &measurement->batch;
+  double threshold_us = measurement->options->threshold_us;
+  int status = wake_collect_poll(measurement->collect, batch);
+  for (size_t i = 0; i < batch->len; i++) {
+    status |= wake_stats_add(&run->stats, &batch->list[i]);
+    if (threshold_us > 0 && run->above.ltime_ns == 0 &&
+        wake_latency_us(&batch->list[i]) > threshold_us)
+      run->above = batch->list[i];
+  }
+  return status;
+}
+
+/* Appends the datapoints to the result, if there is one. */
+static int save(struct measurement *measurement) {
+  struct wake_run *run = &measurement->run;
+  const struct wake_result_info info = {
+      .version = PACKAGE_VERSION,
+      .method = run->method,
+      .ended = measurement->ended != NULL ? measurement->ended : "running",
+      .core = run->core,
+      .seconds = run->seconds,
+      .status = &run->status};
+  int status =
+      measurement->options->folder == NULL
+          ? 0
+          : wake_result_write(&measurement->result, &measurement->batch, &info,
+                              measurement->why);
+  measurement->batch.len = 0;
+  return status;
+}
+
+/* Returns why the measurement ends, or NULL if it goes on. */
+static const char *find_end(const struct measurement *measurement,
+                            bool is_interrupted) {
+  const struct wake_run *run = &measurement->run;
+  return run->above.ltime_ns > 0 ? "a wake took longer than the threshold"
+         : run->status.is_gone
+             ? "the core went offline, or its timer was moved to another core"
+         : run->status.datapoints >= measurement->options->count ? "count"
+         : run->seconds >= measurement->options->seconds         ? "time"
+         : is_interrupted                                        ? "interrupted"
+                                                                 : NULL;
 }
 
 /* Gives figures at the end and, if there is a page, when it is to be shown. */
 static int next(struct live *live, void *context, const void **figures) {
   struct measurement *measurement = context;
   struct wake_run *run = &measurement->run;
-  bool ends = !sleep_until_ns(monotonic_ns() + POLL_NS);
-  if (wake_collect_poll(measurement->collect, &run->points) != 0)
-    return live_fail(live, "%s", strerror(ENOMEM));
+  bool is_interrupted = !sleep_until_ns(monotonic_ns() + POLL_NS);
+  int status = take(measurement);
   uint64_t now_ns = monotonic_ns();
   run->seconds = (double)(now_ns - measurement->begin_ns) / 1e9;
-  ends |= is_complete(measurement);
-  if (!ends && (!measurement->has_page || now_ns < measurement->show_ns))
-    return TOOL_OK;
-  if (ends)
-    stop_request();
-  measurement->show_ns = now_ns + SHOW_NS + run->points.len * SHOW_POINT_NS;
   wake_collect_status(measurement->collect, &run->status);
+  measurement->ended = find_end(measurement, is_interrupted);
+  if (status == 0 && save(measurement) != 0)
+    measurement->ended = "the result could not be written";
+  if (measurement->ended != NULL) {
+    wake_collect_end(measurement->collect);
+    status |= take(measurement);
+    wake_collect_status(measurement->collect, &run->status);
+    save(measurement);
+    stop_request();
+  }
+  if (status != 0)
+    return live_fail(live, "%s", strerror(ENOMEM));
+  if (measurement->ended == NULL &&
+      (!measurement->has_page || now_ns < measurement->show_ns))
+    return TOOL_OK;
+  measurement->show_ns = now_ns + SHOW_NS;
   *figures = measurement;
   return TOOL_OK;
 }
 
 static int table(FILE *out, const void *figures, struct screen screen) {
-  return wake_write_text(out, &((const struct measurement *)figures)->run,
-                         screen.width);
+  wake_write_text(out, &((const struct measurement *)figures)->run,
+                  screen.width);
+  return 0;
 }
 
 static int json(FILE *out, const void *figures) {
-  return wake_write_json(out, &((const struct measurement *)figures)->run);
+  wake_write_json(out, &((const struct measurement *)figures)->run);
+  return 0;
 }
 
 static const struct live_face face = {
@@ -124,83 +185,88 @@ static int run_measurement(struct measurement *measurement) {
   if (status != TOOL_OK || !measurement->has_page)
     return status;
   fputs("\033[H\033[J", stdout); /* the page is replaced by the whole result */
-  status = wake_write_text(stdout, &measurement->run, 0);
-  if (status != 0)
-    return say_failure(COMMAND, "%s", strerror(-status));
+  wake_write_text(stdout, &measurement->run, 0);
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
 
-static int open_method(struct measurement *measurement,
-                       const struct wake_collect_options *options,
-                       char why[WHY_SIZE]) {
-  struct wake_collect **collect = &measurement->collect;
-  int status = wake_collect_open(collect, options, why);
-  if (status == 0)
-    status = wake_collect_attach(*collect, why);
-  if (status == 0)
-    status = wake_collect_begin(*collect, measurement->run.core, why);
-  if (status != 0) {
-    wake_collect_close(*collect);
-    *collect = NULL;
-  }
-  measurement->run.method = wake_method_names[options->method];
-  return status;
-}
-
-/* Opens the method that is wanted, or else the BPF timer or, if that fails, the
- * thread. Returns 0, or TOOL_FAILURE after an error message. */
+/* Begins to measure. Returns 0, or TOOL_FAILURE after an error message. */
 static int open_collector(struct measurement *measurement) {
   const struct wake_arguments *arguments = measurement->options;
-  char why[WHY_SIZE], thread[WHY_SIZE];
-  struct wake_collect_options options = {
+  struct wake_collect **collect = &measurement->collect;
+  char *why = measurement->why;
+  const struct wake_collect_options options = {
+      .method = wake_method_of(arguments->method),
       .distance_max_ns = (uint64_t)(arguments->distance_us * 1e3),
-      .pause_ns = (uint64_t)(arguments->pause_ms * 1e6)};
-  for (int i = 0; arguments->method != NULL && method_choice(i) != NULL; i++)
-    if (strcmp(arguments->method, method_choice(i)) == 0)
-      options.method = (enum wake_method)i;
-  if (open_method(measurement, &options, why) == 0)
-    return 0;
-  options.method = WAKE_THREAD;
-  if (arguments->method != NULL ||
-      open_method(measurement, &options, thread) != 0)
-    return say_failure(COMMAND, "%s", why);
-  say_failure(COMMAND, "method thread is used: %s", why);
-  return 0;
+      .pause_ns = (uint64_t)(arguments->pause_ms * 1e6),
+      .counts_smis = true};
+  int status = wake_collect_open(collect, &options, why);
+  if (status == 0) {
+    measurement->run.method = wake_method_names[wake_collect_method(*collect)];
+    if (why[0] != '\0')
+      say_failure(COMMAND, "method thread is used: %s", why);
+    status = wake_collect_attach(*collect, why);
+  }
+  if (status == 0)
+    status = wake_collect_begin(*collect, measurement->run.core, why);
+  return status == 0 ? 0 : say_failure(COMMAND, "%s", why);
 }
 
-/* Writes the result of wult. Returns the exit status. */
-static int write_result(const struct wake_run *run, const char *folder) {
-  char why[WHY_SIZE];
-  const struct wake_result_info info = {.version = PACKAGE_VERSION,
-                                        .method = run->method,
-                                        .core = run->core,
-                                        .seconds = run->seconds};
-  if (wake_points_counted(&run->points) == 0)
+/* Says what is wrong with a measurement. Returns the exit status. */
+static int judge(const struct measurement *measurement) {
+  const struct wake_run *run = &measurement->run;
+  const struct wake_point *above = &run->above;
+  const struct wake_collect_status *status = &run->status;
+  if (measurement->why[0] != '\0')
+    return say_failure(COMMAND, "--outdir: %s", measurement->why);
+  if (above->ltime_ns > 0)
+    return say_failure(
+        COMMAND,
+        "core %d woke after %.2f us at %.6f s of CLOCK_MONOTONIC; it had been "
+        "in %s for %.2f us, and interrupt %u woke it",
+        run->core, wake_latency_us(above), (double)above->ltime_ns / 1e9,
+        status->states.list[above->state].name,
+        (double)above->us[WAKE_SILENT_TIME], above->interrupt);
+  if (status->is_gone)
+    return say_failure(
+        COMMAND,
+        "core %d went offline, or its timer was moved to another "
+        "core; measure it again",
+        run->core);
+  if (status->datapoints == 0)
     return say_failure(COMMAND,
                        "core %d gave no datapoints; measure longer (--time), "
                        "or another core",
                        run->core);
-  if (folder != NULL &&
-      wake_result_write(&run->points, folder, &info, why) != 0)
-    return say_failure(COMMAND, "--outdir: %s", why);
+  if (!wake_collect_has_result(status))
+    return say_failure(COMMAND,
+                       "only %llu of %llu events became datapoints, which is "
+                       "not a result; measure a quieter core than core %d",
+                       (unsigned long long)status->datapoints,
+                       (unsigned long long)status->armed, run->core);
   return TOOL_OK;
 }
 
 static int measure_core(int core, const struct wake_arguments *options) {
-  char why[WHY_SIZE];
-  struct measurement measurement = {.options = options, .run.core = core};
-  if (options->folder != NULL && wake_result_prepare(options->folder, why) != 0)
-    return say_failure(COMMAND, "--outdir: %s", why);
-  wake_core_states(core, &measurement.run.points);
+  struct measurement measurement = {
+      .options = options,
+      .run = {.core = core, .budget_us = options->budget_us}};
+  if (options->folder != NULL &&
+      wake_result_open(&measurement.result, options->folder, measurement.why) !=
+          0)
+    return say_failure(COMMAND, "--outdir: %s", measurement.why);
+  wake_core_states("", core, &measurement.batch.states);
+  latency_limit_read(&measurement.run.limit, "", core);
   int status = open_collector(&measurement);
+  measurement.why[0] = '\0';
   if (status == TOOL_OK)
     status = run_measurement(&measurement);
   if (status == TOOL_OK)
-    status = write_result(&measurement.run, options->folder);
-  if (status != TOOL_OK && options->folder != NULL)
-    rmdir(options->folder);
+    status = judge(&measurement);
+  if (options->folder != NULL)
+    wake_result_close(&measurement.result);
   wake_collect_close(measurement.collect);
-  wake_points_free(&measurement.run.points);
+  wake_points_free(&measurement.batch);
+  wake_stats_free(&measurement.run.stats);
   return status;
 }
 

@@ -2,30 +2,30 @@
 
 #include "json.h"
 
-#include <errno.h>
+#include <math.h>
 
-static int put_metrics(struct json *json, const struct wake_points *points,
-                       int state) {
-  struct wake_summary summaries[WAKE_METRICS];
-  if (wake_summarize(summaries, points, state) != 0)
-    return -ENOMEM;
+static void put_metrics(struct json *json, const struct wake_stats *stats,
+                        int state) {
   json_open_array(json, "metrics");
   for (int metric = 0; metric < WAKE_METRICS; metric++) {
-    if (summaries[metric].count == 0)
+    struct wake_summary summary;
+    wake_summarize(&summary, &stats->of[state][metric]);
+    if (summary.count == 0)
       continue;
     json_open_object(json, NULL);
     json_text(json, "metric", wake_metric_names[metric]);
-    json_unsigned(json, "count", summaries[metric].count);
+    json_unsigned(json, "count", summary.count);
     for (int figure = 0; figure < WAKE_FIGURES; figure++)
-      json_number(json, wake_figure_names[figure].key,
-                  summaries[metric].us[figure]);
+      json_number(json, wake_figure_names[figure].key, summary.us[figure]);
     json_close_object(json);
   }
   json_close_array(json);
-  return 0;
 }
 
 static void put_measurement(struct json *json, const struct wake_run *run) {
+  static const char *const checks[] = {[WAKE_AGREES] = "agrees",
+                                       [WAKE_DIFFERS] = "differs",
+                                       [WAKE_UNCHECKED] = "unchecked"};
   const struct wake_collect_status *status = &run->status;
   json_integer(json, "core", run->core);
   json_text(json, "method", run->method);
@@ -34,28 +34,78 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_open_object(json, "dropped");
   for (int i = 0; i < WAKE_DROPS; i++)
     json_unsigned(json, wake_drop_texts[i].name, status->drops[i]);
-  json_unsigned(json, "minority",
-                run->points.len - wake_points_counted(&run->points));
-  json_unsigned(json, "overrun", status->overrun);
   json_close_object(json);
+  json_bool(json, "core_left", status->is_gone);
   json_unsigned(json, "idles", status->idles);
   if (status->usage >= 0)
     json_integer(json, "cpuidle_usage", status->usage);
+  json_text(json, "idle_check", checks[wake_collect_check(status)]);
+  if (status->smis >= 0)
+    json_integer(json, "smis", status->smis);
+  json_number(json, "limit_us", run->limit.us);
+  json_text(json, "limit_by", run->limit.text);
+  json_unsigned(json, "datapoints", status->datapoints);
+  json_bool(json, "is_result", wake_collect_has_result(status));
 }
 
-int wake_write_json(FILE *out, const struct wake_run *run) {
+static void put_state(struct json *json, const struct wake_run *run, int s) {
+  const struct wake_state *state = &run->status.states.list[s];
+  struct wake_row row = wake_row_of(run, s);
+  json_open_object(json, NULL);
+  json_text(json, "state", state->name);
+  json_number(json, "latency_us", state->latency_us);
+  json_number(json, "residency_us", state->residency_us);
+  json_bool(json, "disabled", state->is_disabled);
+  json_unsigned(json, "entries", state->entries);
+  json_unsigned(json, "time_us", state->time_us);
+  json_unsigned(json, "probes", row.latency->count);
+  json_number(json, "p50_us", row.p50_us);
+  json_number(json, "p99_us", row.p99_us);
+  json_number(json, "max_us", row.max_us);
+  json_text(json, "verdict", row.verdict);
+  json_text(json, "words", row.words);
+  put_metrics(json, &run->stats, s);
+  json_close_object(json);
+}
+
+static void put_advice(struct json *json, const struct wake_run *run) {
+  const struct wake_states *states = &run->status.states;
+  struct wake_advice advice = wake_advise(run);
+  json_open_object(json, "budget");
+  json_number(json, "us", run->budget_us);
+  json_text(json, "deepest",
+            advice.deepest >= 0 ? states->list[advice.deepest].name : "");
+  json_number(json, "cpu_dma_latency_us", advice.dma_us);
+  json_open_array(json, "disable");
+  for (int i = 0; i < states->len; i++)
+    if (advice.avoid >> i & 1)
+      json_text(json, NULL, states->list[i].name);
+  json_close_array(json);
+  json_close_object(json);
+}
+
+static void put_above(struct json *json, const struct wake_run *run) {
+  const struct wake_point *above = &run->above;
+  json_open_object(json, "above");
+  json_number(json, "latency_us", wake_latency_us(above));
+  json_thousandths(json, "monotonic_s", (double)above->ltime_ns / 1e9);
+  json_text(json, "state", run->status.states.list[above->state].name);
+  json_number(json, "silent_us", (double)above->us[WAKE_SILENT_TIME]);
+  json_unsigned(json, "interrupt", above->interrupt);
+  json_close_object(json);
+}
+
+void wake_write_json(FILE *out, const struct wake_run *run) {
   struct json *json = json_begin(out, "wake");
   put_measurement(json, run);
-  json_unsigned(json, "datapoints", wake_points_counted(&run->points));
-  int status = put_metrics(json, &run->points, WAKE_ALL_STATES);
+  put_metrics(json, &run->stats, WAKE_ALL_STATES);
   json_open_array(json, "states");
-  for (int s = 0; s < run->points.states_len && status == 0; s++) {
-    json_open_object(json, NULL);
-    json_text(json, "state", run->points.states[s]);
-    status = put_metrics(json, &run->points, s);
-    json_close_object(json);
-  }
+  for (int s = 0; s < run->status.states.len; s++)
+    put_state(json, run, s);
   json_close_array(json);
+  if (run->budget_us > 0)
+    put_advice(json, run);
+  if (run->above.ltime_ns > 0)
+    put_above(json, run);
   json_end(json);
-  return status;
 }

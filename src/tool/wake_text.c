@@ -2,12 +2,10 @@
 
 #include "text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #define BAR_MAX 200
-#define BUCKETS 64
 #define CELL 16
 
 static void put_number(FILE *out, double value) {
@@ -20,47 +18,45 @@ static void put_number(FILE *out, double value) {
  * The summary
  */
 
-/* True if the programs and cpuidle counted about the same number of idle
- * states. The two numbers may differ by 0.5 %, or by one idle state at each end
- * of the measurement. */
-static bool agrees(const struct wake_collect_status *status) {
-  return fabs((double)status->idles - (double)status->usage) <=
-         fmax(0.005 * (double)status->usage, 2);
+static void write_check(FILE *out, const struct wake_run *run) {
+  const struct wake_collect_status *status = &run->status;
+  if (status->usage >= 0)
+    fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
+            (unsigned long long)status->idles, (long long)status->usage,
+            wake_collect_check(status) == WAKE_DIFFERS
+                ? ",\n  so events were missed, and the figures are unreliable"
+                : "");
+  else if (!status->is_gone)
+    fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
+  if (status->is_gone)
+    fputs(
+        "ended early: the core went offline, or its timer was moved to another "
+        "core\n",
+        out);
 }
 
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
-  size_t counted = wake_points_counted(&run->points);
-  size_t minority = run->points.len - counted;
-  fprintf(out, "core %d, method %s: %zu datapoints in %.1f s", run->core,
-          run->method, counted, run->seconds);
+  fprintf(out, "core %d, method %s: %llu datapoint%s in %.1f s", run->core,
+          run->method, (unsigned long long)status->datapoints,
+          status->datapoints == 1 ? "" : "s", run->seconds);
   if (status->armed > 0)
-    fprintf(out, ", %.0f events a second",
+    fprintf(out, ", %.0f events/s",
             (double)status->armed / fmax(run->seconds, 1e-3));
   fputc('\n', out);
   for (int i = 0; i < WAKE_DROPS; i++)
     if (status->drops[i] > 0)
       fprintf(out, "dropped %llu: %s\n", (unsigned long long)status->drops[i],
               wake_drop_texts[i].help);
-  if (minority > 0)
+  write_check(out, run);
+  if (status->smis >= 0)
+    fprintf(out, "system management interrupts: %lld\n",
+            (long long)status->smis);
+  if (run->limit.us < INFINITY)
     fprintf(out,
-            "dropped %zu: in most idle periods of the same state, interrupts "
-            "were off\n  where they were on here, or on where they were off\n",
-            minority);
-  if (status->overrun > 0)
-    fprintf(out, "lost %llu: events came faster than they could be read\n",
-            (unsigned long long)status->overrun);
-  if (status->usage >= 0)
-    fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
-            (unsigned long long)status->idles, (long long)status->usage,
-            agrees(status)
-                ? ""
-                : ",\n  so events were missed, and the figures are unreliable");
-  else
-    fputs(status->is_offline
-              ? "unchecked: the core went offline; measure it again\n"
-              : "unchecked: this core has no cpuidle driver to compare with\n",
-          out);
+            "idle states with an exit latency above %g us are not used:\n"
+            "  %s\n",
+            run->limit.us, run->limit.text);
 }
 
 /* Writes the headings and the counts of an idle state's table. The table shows
@@ -98,41 +94,34 @@ static void write_figure(FILE *out,
  * The histogram
  */
 
-/* Returns the bucket of a latency. Bucket 0 is for latencies below 1 us; the
- * buckets above it begin at 1, 1.4, 2, 2.8, 4 ... us. */
-static int bucket_of(double us) {
-  double bucket = us < 1 ? 0 : floor(2 * log2(us)) + 1;
-  return bucket < BUCKETS ? (int)bucket : BUCKETS - 1;
-}
+#define FINE_BITS                                                              \
+  (WAKE_BUCKET_BITS - 1) /* of a bucket within a bar's range                   \
+                          */
 
-static double bucket_from(int bucket) {
-  return bucket == 0 ? 0 : exp2((bucket - 1) / 2.0);
-}
-
-static void write_histogram(FILE *out, const struct wake_points *points,
-                            int state, enum wake_metric metric, int width) {
-  size_t counts[BUCKETS] = {0}, most = 0;
-  int first = BUCKETS, last = -1;
-  for (size_t i = 0; i < points->len; i++) {
-    double us = wake_point_us(points, &points->list[i], state, metric);
-    if (isnan(us))
-      continue;
-    int bucket = bucket_of(us);
-    counts[bucket]++;
-    most = counts[bucket] > most ? counts[bucket] : most;
-    first = bucket < first ? bucket : first;
-    last = bucket > last ? bucket : last;
+static void write_histogram(FILE *out, const struct wake_histogram *histogram,
+                            enum wake_metric metric, int width) {
+  uint64_t counts[(WAKE_BUCKETS >> FINE_BITS) + 1] = {0}, most = 0;
+  int below_1_us = 20, first = histogram->first >> FINE_BITS,
+      last = histogram->last >> FINE_BITS;
+  first = first < below_1_us ? below_1_us - 1 : first;
+  last = last < first ? first : last;
+  for (int i = histogram->first; i <= histogram->last; i++) {
+    int bar = i >> FINE_BITS < first ? first : i >> FINE_BITS;
+    counts[bar] += histogram->buckets[i];
+    most = counts[bar] > most ? counts[bar] : most;
   }
   fprintf(out, "  %s, us\n", wake_metric_names[metric]);
   int room = (width > 0 ? width : 80) - 30;
   room = room < 10 ? 10 : room > BAR_MAX ? BAR_MAX : room;
-  for (int bucket = first; bucket <= last; bucket++) {
+  for (int i = first; i <= last; i++) {
     char bar[BAR_MAX + 1];
-    int length = (int)((double)counts[bucket] * room / (double)most + 0.5);
+    int length = (int)((double)counts[i] * room / (double)most + 0.5);
     memset(bar, '#', (size_t)length);
     bar[length] = '\0';
-    fprintf(out, "%9.1f to %-8.1f %7zu %s\n", bucket_from(bucket),
-            bucket_from(bucket + 1), counts[bucket], bar);
+    fprintf(out, "%9.1f to %-8.1f %7llu %s\n",
+            i < below_1_us ? 0 : wake_bucket_us(i << FINE_BITS),
+            wake_bucket_us((i + 1) << FINE_BITS), (unsigned long long)counts[i],
+            bar);
   }
 }
 
@@ -140,35 +129,78 @@ static void write_histogram(FILE *out, const struct wake_points *points,
  * The states
  */
 
-/* Writes nothing if the state has no datapoints. Returns 0 or -ENOMEM. */
-static int write_state(FILE *out, const struct wake_points *points, int state,
-                       int width) {
+/* Writes nothing if the state has no datapoints. */
+static void write_state(FILE *out, const struct wake_run *run, int state,
+                        int width) {
+  const struct wake_histogram *histograms = run->stats.of[state];
   struct wake_summary summaries[WAKE_METRICS];
-  if (wake_summarize(summaries, points, state) != 0)
-    return -ENOMEM;
-  if (summaries[WAKE_INTR_LATENCY].count == 0)
-    return 0;
+  enum wake_metric latency = wake_stats_latency(&run->stats, state);
+  if (histograms[latency].count == 0)
+    return;
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    wake_summarize(&summaries[metric], &histograms[metric]);
   fprintf(out, "%s\n",
-          state == WAKE_ALL_STATES ? "All states" : points->states[state]);
+          state == WAKE_ALL_STATES ? "All states"
+                                   : run->status.states.list[state].name);
   write_titles(out, summaries);
   for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
     write_figure(out, summaries, figure);
-  write_histogram(out, points, state,
-                  summaries[WAKE_LATENCY].count > 0 ? WAKE_LATENCY
-                                                    : WAKE_INTR_LATENCY,
-                  width);
-  return 0;
+  write_histogram(out, &histograms[latency], latency, width);
 }
 
-int wake_write_text(FILE *out, const struct wake_run *run, int width) {
-  const struct wake_points *points = &run->points;
-  int status = 0, states = 0;
+static void write_table(FILE *out, const struct wake_run *run) {
+  const struct wake_states *states = &run->status.states;
+  fputs("idle state    exit target   entered stayed  probes      50%      99%"
+        "      max\n",
+        out);
+  for (int i = 0; i < states->len; i++) {
+    const struct wake_state *state = &states->list[i];
+    struct wake_row row = wake_row_of(run, i);
+    char cells[5][CELL];
+    const double values[] = {state->latency_us, state->residency_us, row.p50_us,
+                             row.p99_us, row.max_us};
+    for (int v = 0; v < 5; v++)
+      number_text(cells[v], CELL, v < 2 ? "%.0f" : "%.1f", values[v]);
+    fprintf(out, "%-12.12s %5s %6s %9llu %5.1f%% %7llu %8s %8s %8s\n  %s\n",
+            state->name, cells[0], cells[1], (unsigned long long)state->entries,
+            state->time_us / fmax(1e4 * run->seconds, 1),
+            (unsigned long long)row.latency->count, cells[2], cells[3],
+            cells[4], row.words);
+  }
+}
+
+static void write_advice(FILE *out, const struct wake_run *run) {
+  const struct wake_states *states = &run->status.states;
+  struct wake_advice advice = wake_advise(run);
+  fprintf(out, "budget %g us: ", run->budget_us);
+  if (advice.deepest < 0)
+    fputs("no idle state with a known 99 % fits; 99 % needs 1000 datapoints\n",
+          out);
+  else
+    fprintf(out, "%s is the deepest idle state that fits\n",
+            states->list[advice.deepest].name);
+  if (!isnan(advice.dma_us) && advice.avoid != 0)
+    fprintf(out, "  hold /dev/cpu_dma_latency at %g; or\n", advice.dma_us);
+  if (advice.avoid != 0)
+    fputs("  disable", out);
+  for (int i = 0; i < states->len; i++)
+    if (advice.avoid >> i & 1)
+      fprintf(out, " %s (state%d)", states->list[i].name, i);
+  if (advice.avoid != 0)
+    fputc('\n', out);
+}
+
+void wake_write_text(FILE *out, const struct wake_run *run, int width) {
+  const struct wake_states *states = &run->status.states;
+  int met = 0;
   write_head(out, run);
-  for (int state = 0; state < points->states_len; state++)
-    states += points->len_of[state][0] + points->len_of[state][1] > 0;
-  if (states > 1)
-    status = write_state(out, points, WAKE_ALL_STATES, width);
-  for (int state = 0; state < points->states_len && status == 0; state++)
-    status = write_state(out, points, state, width);
-  return status;
+  for (int state = 0; state < states->len; state++)
+    met += run->stats.of[state][WAKE_INTR_LATENCY].count > 0;
+  if (met > 1)
+    write_state(out, run, WAKE_ALL_STATES, width);
+  for (int state = 0; state < states->len; state++)
+    write_state(out, run, state, width);
+  write_table(out, run);
+  if (run->budget_us > 0)
+    write_advice(out, run);
 }

@@ -13,16 +13,22 @@ enum wake_method {
   WAKE_BPF_TIMER, /* arms a BPF timer; no task runs on the core */
   WAKE_THREAD,    /* a thread pinned to the core waits for the timer */
   WAKE_PASSIVE,   /* arms nothing; uses the timers that wake the core anyway */
-  WAKE_METHODS
+  WAKE_METHODS,
+  WAKE_ANY = WAKE_METHODS /* a BPF timer or, if the kernel has none, a thread */
 };
 
-extern const char *const wake_method_names[WAKE_METHODS]; /* "bpf-timer" */
+/* "bpf-timer"; the entry of WAKE_ANY is NULL. */
+extern const char *const wake_method_names[WAKE_METHODS + 1];
+
+/* Returns the method of this name, or WAKE_ANY if the name is NULL. */
+enum wake_method wake_method_of(const char *name);
 
 struct wake_collect_options {
   enum wake_method method;
   uint64_t distance_max_ns; /* from arming to LTime; 0: the default */
   uint64_t pause_ns;        /* from one event until the next event is armed */
-  uint64_t armed_max;       /* BPF timer: events of each core; 0: no limit */
+  uint64_t armed_max;       /* events of each core; 0: no limit */
+  bool counts_smis;         /* where the core has a counter of them */
   /* Asked while a core is too busy to start on; if it returns false,
    * wake_collect_begin gives up. May be NULL. */
   bool (*goes_on)(void *context);
@@ -31,10 +37,14 @@ struct wake_collect_options {
 
 struct wake_collect;
 
-/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. */
+/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. If it succeeds with
+ * WAKE_ANY, `why` is empty, or says why there is no BPF timer. */
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
                       char why[WHY_SIZE]);
+
+/* Returns the method that is used. */
+enum wake_method wake_collect_method(const struct wake_collect *collect);
 
 /* Detaches, and frees everything. NULL is ignored. */
 void wake_collect_close(struct wake_collect *collect);
@@ -51,24 +61,39 @@ int wake_collect_begin(struct wake_collect *collect, int core,
                        char why[WHY_SIZE]);
 
 /* Adds the events since the last call to the datapoints. Call it at least ten
- * times a second, or once after at most WAKE_EVENTS_KEPT events. Returns 0 or
- * -ENOMEM. */
+ * times a second, or once after at most WAKE_EVENTS_KEPT events, and once after
+ * wake_collect_end. Returns 0 or -ENOMEM. */
 #define WAKE_EVENTS_KEPT 2000
 int wake_collect_poll(struct wake_collect *collect, struct wake_points *points);
 
 struct wake_collect_status {
-  uint64_t armed; /* events */
+  uint64_t armed;      /* events */
+  uint64_t datapoints; /* that wake_collect_poll has added */
+  /* After the last wake_collect_poll, `armed` is the sum of the datapoints and
+   * of these, unless nothing is armed because the method is WAKE_PASSIVE. */
   uint64_t drops[WAKE_DROPS];
-  uint64_t overrun; /* events lost because they were collected too late */
-  bool is_offline;  /* the core has gone offline */
-  bool is_done;     /* all armed_max events are over */
-  uint64_t idles;   /* how many idle states the programs saw the core enter */
-  int64_t usage; /* number of idle states that cpuidle counted; -1: unknown */
+  bool is_gone;   /* the core has gone offline, or the timer or the thread has
+                     been   moved to another core: nothing is armed any more */
+  bool is_done;   /* all armed_max events are over */
+  uint64_t idles; /* how many idle states the programs saw the core enter */
+  int64_t usage;  /* number of idle states that cpuidle counted; -1: unknown */
+  int64_t smis;   /* system management interrupts; -1: not counted here */
+  struct wake_states states; /* with their counts since the beginning */
 };
 
-/* Says what has happened since wake_collect_begin. */
+/* Says what has happened from wake_collect_begin until now, or until
+ * wake_collect_end. */
 void wake_collect_status(const struct wake_collect *collect,
                          struct wake_collect_status *status);
+
+/* Whether the programs saw as many idle states as cpuidle. If not, events were
+ * missed. */
+enum wake_check { WAKE_AGREES, WAKE_DIFFERS, WAKE_UNCHECKED };
+enum wake_check wake_collect_check(const struct wake_collect_status *status);
+
+/* False if there are no datapoints, or if so few of the events have become
+ * datapoints that they say little about the core. */
+bool wake_collect_has_result(const struct wake_collect_status *status);
 
 /* Ends the measurement of the core. The timer may still be armed afterwards,
  * but is not armed again. */

@@ -2,14 +2,23 @@
 
 #include "base/clock.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <linux/perf_event.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+#define CPU "%s/sys/devices/system/cpu/cpu%d/"
+#define MSR "/sys/bus/event_source/devices/msr/"
 
 /* How long to wait for a thread to run on its core: longer than throttled
  * real-time tasks can keep other threads off a core. */
@@ -20,24 +29,21 @@
 typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
 
 /* ---------------------------------------------------------------------------
- * What sysfs says about a core
+ * What the kernel says about a core
  */
 
-/* Reads the first line of a file of a core: "online" or, if state is not
- * negative, the file `name` of an idle state. Returns false if the file cannot
- * be read. */
-static bool read_line(int core, int state, const char *name, char *text,
-                      size_t size) {
-  char path[128], folder[32] = "";
-  if (state >= 0)
-    snprintf(folder, sizeof(folder), "cpuidle/state%d/", state);
-  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s%s", core,
-           folder, name);
+/* Reads the first line of a file. Returns false if it cannot be read. */
+__attribute__((format(printf, 3, 4))) static bool
+read_line(char *text, size_t size, const char *format, ...) {
+  char path[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(path, sizeof(path), format, arguments);
+  va_end(arguments);
   FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return false;
-  bool read = fgets(text, (int)size, file) != NULL;
-  fclose(file);
+  bool read = file != NULL && fgets(text, (int)size, file) != NULL;
+  if (file != NULL)
+    fclose(file);
   text[read ? strcspn(text, "\n") : 0] = '\0';
   return read;
 }
@@ -45,31 +51,71 @@ static bool read_line(int core, int state, const char *name, char *text,
 bool wake_core_is_online(int core) {
   char text[8];
   /* This file does not exist for cores that cannot go offline. */
-  return !read_line(core, -1, "online", text, sizeof(text)) || text[0] != '0';
+  return !read_line(text, sizeof(text), CPU "online", "", core) ||
+         text[0] != '0';
 }
 
-int64_t wake_core_usage(int core) {
+static double read_number(const char *root, int core, int state,
+                          const char *name) {
   char text[32];
-  int64_t usage = -1;
-  for (int state = 0; state < WAKE_STATES_MAX &&
-                      read_line(core, state, "usage", text, sizeof(text));
-       state++)
-    usage = (usage < 0 ? 0 : usage) + strtoll(text, NULL, 10);
-  return usage;
+  return read_line(text, sizeof(text), CPU "cpuidle/state%d/%s", root, core,
+                   state, name)
+             ? strtod(text, NULL)
+             : NAN;
 }
 
-void wake_core_states(int core, struct wake_points *points) {
+void wake_core_states(const char *root, int core, struct wake_states *states) {
   int len = 0;
+  *states = (struct wake_states){0};
   for (; len < WAKE_STATES_MAX; len++) {
-    char *name = points->states[len];
-    if (!read_line(core, len, "name", name, WAKE_STATE_NAME_SIZE))
+    struct wake_state *state = &states->list[len];
+    char *name = state->name;
+    double entries = read_number(root, core, len, "usage");
+    if (isnan(entries) ||
+        !read_line(name, sizeof(state->name), CPU "cpuidle/state%d/name", root,
+                   core, len))
       break;
-    while ((name = strpbrk(name, ",\"")) != NULL)
-      *name = '_'; /* so that a name is a value in a CSV file */
+    for (; *name != '\0'; name++) /* a metric, and a value in a CSV file */
+      if (!isalnum((unsigned char)*name) && strchr("-_.", *name) == NULL)
+        *name = '_';
+    state->latency_us = read_number(root, core, len, "latency");
+    state->residency_us = read_number(root, core, len, "residency");
+    state->is_disabled = read_number(root, core, len, "disable") > 0;
+    state->entries = (uint64_t)entries;
+    state->time_us = (uint64_t)fmax(read_number(root, core, len, "time"), 0);
   }
   if (len == 0)
-    strcpy(points->states[len++], "idle");
-  points->states_len = len;
+    states->list[len++] = (struct wake_state){
+        .name = "idle", .latency_us = NAN, .residency_us = NAN};
+  states->len = len;
+}
+
+int64_t wake_states_since(struct wake_states *states,
+                          const struct wake_states *before) {
+  int64_t sum = 0;
+  if (states->len != before->len || isnan(states->list[0].latency_us))
+    return -1;
+  for (int i = 0; i < states->len; i++) {
+    states->list[i].entries -= before->list[i].entries;
+    states->list[i].time_us -= before->list[i].time_us;
+    sum += (int64_t)states->list[i].entries;
+  }
+  return sum < 0 ? -1 : sum;
+}
+
+int wake_core_open_smis(int core) {
+  char type[16], event[32];
+  struct perf_event_attr attr = {.size = sizeof(attr)};
+  unsigned code;
+  if (!read_line(type, sizeof(type), MSR "type") ||
+      !read_line(event, sizeof(event), MSR "events/smi") ||
+      sscanf(event, "event=%x", &code) != 1)
+    return -ENOENT;
+  attr.type = (uint32_t)strtoul(type, NULL, 10);
+  attr.config = code;
+  int fd = (int)syscall(SYS_perf_event_open, &attr, -1, core, -1,
+                        PERF_FLAG_FD_CLOEXEC);
+  return fd >= 0 ? fd : -errno;
 }
 
 /* ---------------------------------------------------------------------------

@@ -2,48 +2,120 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PATH_SIZE 4096
+#define INFO_SIZE 2048 /* info.yml is padded, so that it never grows */
 
 static int fail(const char *path, int error, char why[WHY_SIZE]) {
-  return why_fails(
-      why, -error, "cannot write %.200s: %s; %s", path, strerror(error),
-      error == EEXIST
-          ? "name a new directory, because a result is never overwritten"
-          : "name a directory that you can write to");
+  return why_fails(why, -error, "cannot write %.200s: %s; %s", path,
+                   strerror(error),
+                   error == ENOSPC ? "what was measured until then is kept"
+                                   : "name a directory that you can write to");
 }
 
-int wake_result_prepare(const char *folder, char why[WHY_SIZE]) {
-  return mkdir(folder, 0777) == 0 ? 0 : fail(folder, errno, why);
+static const char *const files[] = {"datapoints.csv", "info.yml", "."};
+
+static const char *path_of(char path[PATH_SIZE], const char *folder, int i) {
+  snprintf(path, PATH_SIZE, "%s/%s", folder, files[i]);
+  return path;
 }
+
+int wake_result_open(struct wake_result *result, const char *folder,
+                     char why[WHY_SIZE]) {
+  char path[PATH_SIZE];
+  *result = (struct wake_result){
+      .folder = folder, .begun = time(NULL), .csv = -1, .info = -1};
+  result->is_new = mkdir(folder, 0777) == 0;
+  if (!result->is_new && errno != EEXIST)
+    return fail(folder, errno, why);
+  for (int i = 0; i < 2; i++) {
+    if (access(path_of(path, folder, i), F_OK) == 0)
+      return why_fails(why, -EEXIST,
+                       "%.200s holds a measurement, and %.220s/info.yml says "
+                       "how it ended; name a new directory, because a result "
+                       "is never overwritten",
+                       folder, folder);
+  }
+  return access(path_of(path, folder, 2), W_OK) == 0 ? 0
+                                                     : fail(folder, errno, why);
+}
+
+/* Closes a file that this process has made; removes it if it has no lines. */
+static void close_file(const struct wake_result *result, int fd, int i) {
+  char path[PATH_SIZE];
+  if (fd < 0)
+    return;
+  if (lseek(result->csv, 0, SEEK_END) == 0)
+    unlink(path_of(path, result->folder, i));
+  close(fd);
+}
+
+void wake_result_close(struct wake_result *result) {
+  close_file(result, result->info, 1);
+  close_file(result, result->csv, 0);
+  if (result->is_new)
+    rmdir(result->folder); /* if it is empty */
+}
+
+/* ---------------------------------------------------------------------------
+ * datapoints.csv
+ */
 
 /* Writes no column that is empty, because wult refuses empty values. */
-static void write_points(FILE *file, const struct wake_points *points,
-                         const struct wake_result_info *info) {
-  bool has_user = !isnan(points->list[0].us[WAKE_USER_LATENCY]);
+static void write_titles(FILE *file, const struct wake_result *result) {
   for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (metric != WAKE_USER_LATENCY || has_user)
+    if (metric != WAKE_USER_LATENCY || result->has_user)
       fprintf(file, "%s,", wake_metric_names[metric]);
-  (void)info;
-  fputs("LDist,IntrOff,ReqCState\n", file);
+  fprintf(file, "LDist,IntrOff,%sReqCState\n",
+          result->has_smis ? "SMICnt," : "");
+}
+
+static void write_rows(FILE *file, const struct wake_result *result,
+                       const struct wake_points *points) {
   for (size_t i = 0; i < points->len; i++) {
     const struct wake_point *point = &points->list[i];
-    if (!wake_point_counts(points, point))
-      continue;
     for (int metric = 0; metric < WAKE_METRICS; metric++)
-      if (metric != WAKE_USER_LATENCY || has_user)
+      if (metric != WAKE_USER_LATENCY || result->has_user)
         fprintf(file, "%.3f,", (double)point->us[metric]);
-    fprintf(file, "%.3f,%s,%s\n", (double)point->distance_us,
-            point->interrupts_off ? "True" : "False",
-            points->states[point->state]);
+    fprintf(file, "%.3f,%s,", (double)point->distance_us,
+            point->interrupts_off ? "True" : "False");
+    if (result->has_smis)
+      fprintf(file, "%u,", point->smis);
+    fprintf(file, "%s\n", points->states.list[point->state].name);
   }
 }
+
+/* Appends lines. If not all can be written, no part of a line stays. Returns 0
+ * or a negative errno. */
+static int append(int fd, const char *text, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t written = write(fd, text + done, size - done);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0) {
+      int status = written < 0 ? -errno : -ENOSPC;
+      off_t part = 0;
+      for (; done > 0 && text[done - 1] != '\n'; done--)
+        part++;
+      return ftruncate(fd, lseek(fd, -part, SEEK_CUR)) == 0 ? status : -errno;
+    }
+    done += (size_t)written;
+  }
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * info.yml
+ */
 
 /* Writes text with only the characters that wult allows in a report's ID. */
 static void write_id(FILE *file, const char *text) {
@@ -54,14 +126,13 @@ static void write_id(FILE *file, const char *text) {
 }
 
 /* What woke the core is the "device" of wult; `resolution` is in ns. */
-static void write_info(FILE *file, const struct wake_points *points,
-                       const struct wake_result_info *info) {
+static void write_info(FILE *file, const struct wake_result_info *info,
+                       time_t begun) {
+  const struct wake_collect_status *status = info->status;
   char date[32], moment[32], host[256] = "unknown";
   struct timespec resolution;
-  time_t now = time(NULL);
   struct tm local;
-  (void)points;
-  localtime_r(&now, &local);
+  localtime_r(&begun, &local);
   strftime(date, sizeof(date), "%d %b %Y", &local);
   strftime(moment, sizeof(moment), "%Y%m%d-%H%M%S", &local);
   clock_getres(CLOCK_MONOTONIC, &resolution);
@@ -71,28 +142,84 @@ static void write_info(FILE *file, const struct wake_points *points,
   fprintf(file,
           "-cpu%d-%s-%s\ntoolname: wult\ntoolver: percore %s\n"
           "format_version: '1.3'\ncpu: %d\ndate: %s\ndevid: %s\n"
-          "devdescr: percore wake with BPF programs, without wult's driver\n"
-          "resolution: %ld\nduration: %.1fs\n",
+          "devdescr: percore wake with BPF programs, without wult's driver",
           info->core, info->method, moment, info->version, info->core, date,
-          info->method, resolution.tv_nsec, info->seconds);
+          info->method);
+  if (!wake_collect_has_result(status))
+    fprintf(file, ", NOT A RESULT because only %llu of %llu events count",
+            (unsigned long long)status->datapoints,
+            (unsigned long long)status->armed);
+  fprintf(file,
+          "\nresolution: %ld\nduration: %.1fs\nended: '%s'\narmed: %llu\n"
+          "datapoints: %llu\ndropped:\n",
+          resolution.tv_nsec, info->seconds, info->ended,
+          (unsigned long long)status->armed,
+          (unsigned long long)status->datapoints);
+  for (int i = 0; i < WAKE_DROPS; i++)
+    fprintf(file, "  %s: %llu\n", wake_drop_texts[i].name,
+            (unsigned long long)status->drops[i]);
 }
 
-int wake_result_write(const struct wake_points *points, const char *folder,
-                      const struct wake_result_info *info, char why[WHY_SIZE]) {
-  static const struct {
-    const char *name;
-    void (*write)(FILE *file, const struct wake_points *points,
-                  const struct wake_result_info *info);
-  } parts[] = {{"datapoints.csv", write_points}, {"info.yml", write_info}};
-  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-    char path[PATH_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", folder, parts[i].name);
-    FILE *file = fopen(path, "wxe");
-    if (file == NULL)
-      return fail(path, errno, why);
-    parts[i].write(file, points, info);
-    if ((ferror(file) != 0) | (fclose(file) != 0))
-      return fail(path, errno != 0 ? errno : EIO, why);
+/* Writes over the old text, which has the same size. */
+static int replace_info(const struct wake_result *result,
+                        const struct wake_result_info *info) {
+  char text[INFO_SIZE];
+  FILE *file = fmemopen(text, sizeof(text), "w");
+  if (file == NULL)
+    return -errno;
+  write_info(file, info, result->begun);
+  fflush(file);
+  size_t size = (size_t)ftell(file);
+  fclose(file);
+  memset(text + size, '\n', sizeof(text) - size);
+  return pwrite(result->info, text, sizeof(text), 0) < 0 ? -errno : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Both
+ */
+
+/* Makes a file, unless it is open. Returns 0 or a negative errno. */
+static int make(int *fd, const char *folder, int i) {
+  char path[PATH_SIZE];
+  if (*fd < 0)
+    *fd = open(path_of(path, folder, i),
+               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  return *fd >= 0 ? 0 : -errno;
+}
+
+/* Writes info.yml first: it has its space before datapoints take the last. */
+static int write_both(struct wake_result *result,
+                      const struct wake_points *points,
+                      const struct wake_result_info *info) {
+  char *text = NULL;
+  size_t size = 0;
+  bool is_first = result->csv < 0;
+  if (points->len == 0 && is_first)
+    return 0;
+  int status = make(&result->csv, result->folder, 0);
+  if (status == 0)
+    status = make(&result->info, result->folder, 1);
+  if (status == 0)
+    status = replace_info(result, info);
+  FILE *file = status == 0 ? open_memstream(&text, &size) : NULL;
+  if (file == NULL)
+    return status != 0 ? status : -ENOMEM;
+  if (is_first) {
+    result->has_user = !isnan(points->list[0].us[WAKE_USER_LATENCY]);
+    result->has_smis = info->status->smis >= 0;
+    write_titles(file, result);
   }
-  return 0;
+  write_rows(file, result, points);
+  fclose(file);
+  status = append(result->csv, text, size);
+  free(text);
+  return status;
+}
+
+int wake_result_write(struct wake_result *result,
+                      const struct wake_points *points,
+                      const struct wake_result_info *info, char why[WHY_SIZE]) {
+  int status = write_both(result, points, info);
+  return status == 0 ? 0 : fail(result->folder, -status, why);
 }

@@ -1,28 +1,56 @@
-/* summary: statistics of one metric. */
+/* summary: statistics of datapoints, of which only numbers are kept: memory
+ * does not grow with the number of datapoints. */
 #ifndef PERCORE_WAKE_SUMMARY_H
 #define PERCORE_WAKE_SUMMARY_H
 
 #include "wake.h"
 
-/* True if at least 10 of `count` datapoints are above the percentile. */
-bool wake_percentile_is_known(size_t count, double percent);
+/* Buckets of equal width between two powers of 2: their limits are floats with
+ * these bits of mantissa, so a bucket is at most 0.2 % wide. The first limit is
+ * 2^-10 us, about 1 ns. */
+#define WAKE_BUCKET_BITS 9
+#define WAKE_BUCKETS (37 << WAKE_BUCKET_BITS)
 
-/* Writes the values of a metric, as wake_point_us returns them, that are known
- * to numbers[], which has room for points->len, and sorts them. Returns how
- * many there are. */
-size_t wake_numbers(float *numbers, const struct wake_points *points, int state,
-                    enum wake_metric metric);
+/* The values of a metric. */
+struct wake_histogram {
+  uint64_t count;
+  double min, max, mean; /* in us */
+  double squares;        /* sum of squares of differences from the mean */
+  int first, last;       /* the range of buckets that are not empty */
+  uint32_t *buckets;     /* WAKE_BUCKETS, or NULL if nothing was added */
+};
 
-/* Returns a quantile of at least one number, in ascending order, by linear
- * interpolation between the two closest numbers, as numpy and pandas do. */
-double wake_quantile(const float *numbers, size_t len, double fraction);
+#define WAKE_ALL_STATES WAKE_STATES_MAX
+
+struct wake_stats {
+  struct wake_histogram of[WAKE_STATES_MAX + 1][WAKE_METRICS];
+};
+
+/* Adds a datapoint to its state and to all states. If interrupts are on in the
+ * state, the interrupt runs before idle ends, so WakeLatency says nothing about
+ * the latency and is left out. Returns 0 or -ENOMEM. */
+int wake_stats_add(struct wake_stats *stats, const struct wake_point *point);
+void wake_stats_clear(struct wake_stats *stats); /* keeps the memory */
+void wake_stats_free(struct wake_stats *stats);
+
+/* Returns the first latency that is known of a state: WakeLatency or, with
+ * interrupts on, IntrLatency. Its count is 0 without datapoints. */
+enum wake_metric wake_stats_latency(const struct wake_stats *stats, int state);
+
+/* Returns the smallest value of a bucket, in microseconds. */
+double wake_bucket_us(int bucket);
+
+/* Returns a percentile, by linear interpolation between the two closest values,
+ * as numpy and pandas do, within 0.1 %. NAN if fewer than 10 values
+ * lie above the percentile. */
+double wake_percentile(const struct wake_histogram *histogram, double percent);
 
 enum wake_figure {
   WAKE_MIN,
   WAKE_MEAN,
-  WAKE_MEDIAN,
+  WAKE_MEDIAN, /* also of fewer than 20 values */
   WAKE_STDDEV, /* of a sample, divided by n - 1 */
-  WAKE_P99,    /* percentiles, by linear interpolation */
+  WAKE_P99,
   WAKE_P99_9,
   WAKE_P99_99,
   WAKE_P99_999,
@@ -36,13 +64,11 @@ extern const struct wake_figure_name {
 } wake_figure_names[WAKE_FIGURES];
 
 struct wake_summary {
-  size_t count;
+  uint64_t count;
   double us[WAKE_FIGURES]; /* NAN if there are too few datapoints */
 };
 
-/* Summarizes each metric over the datapoints of a state that count, or of all
- * states if `state` is WAKE_ALL_STATES. Returns 0 or -ENOMEM. */
-int wake_summarize(struct wake_summary summaries[WAKE_METRICS],
-                   const struct wake_points *points, int state);
+void wake_summarize(struct wake_summary *summary,
+                    const struct wake_histogram *histogram);
 
 #endif

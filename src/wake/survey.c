@@ -1,7 +1,6 @@
 #include "survey.h"
 
 #include "base/array.h"
-#include "collect.h"
 #include "core.h"
 #include "summary.h"
 
@@ -10,12 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* How far the number of idle states that the programs saw may differ from the
- * number that cpuidle counted: by one state at each end, plus a share too small
- * to distort the percentiles. */
-#define IDLES_EDGE 2
-#define IDLES_SHARE 0.01
+#include <string.h>
 
 #define POLL_NS UINT64_C(20000000)
 #define LATE_NS UINT64_C(100000000) /* how long to wait for late probes */
@@ -37,8 +31,6 @@ static const struct {
     {"timer_silent_p50", WAKE_SILENT_TIME, 50},
 };
 
-const char *wake_survey_value_name(int value) { return values[value].name; }
-
 struct surveyed {
   int core;
   bool said; /* the reason why this core is not measured has been logged */
@@ -53,6 +45,7 @@ struct wake_survey {
   int next; /* the number of the core with which the next round begins */
   uint64_t until_ns; /* when the round ends */
   uint64_t probes;
+  struct wake_stats stats; /* of the core whose figures are wanted */
 };
 
 static bool goes_on(void *context) {
@@ -60,29 +53,50 @@ static bool goes_on(void *context) {
   return survey->options.wait(survey->options.context, 0);
 }
 
+/* Says a line. A core, if it is not NULL, says only its first line. */
+__attribute__((format(printf, 3, 4))) static void
+say(const struct wake_survey *survey, struct surveyed *core, const char *format,
+    ...) {
+  char line[WHY_SIZE + 64];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  if (core == NULL || !core->said)
+    survey->options.say(survey->options.context, line);
+  if (core != NULL)
+    core->said = true;
+}
+
 int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
-  const struct wake_collect_options collect = {.method = WAKE_BPF_TIMER,
+  const struct wake_collect_options collect = {.method = options->method,
+                                               .pause_ns = options->pause_ns,
                                                .armed_max = options->probes,
                                                .goes_on = goes_on,
                                                .context = survey};
+  struct wake_states states;
   *result = NULL;
   if (survey == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
   survey->options = *options;
+  wake_core_states("", 0, &states);
   int status =
-      wake_core_usage(0) >= 0
+      !isnan(states.list[0].latency_us)
           ? wake_collect_open(&survey->collect, &collect, why)
           : why_fails(why, -ENODEV,
                       "cpuidle has no driver here, so there is no count of "
                       "idle states to check the figures against; percore wake "
                       "shows unchecked figures");
-  if (status == 0)
+  if (status == 0) {
     *result = survey;
-  else
+    if (why[0] != '\0')
+      say(survey, NULL, "wake latency is measured with a thread: %s", why);
+  } else {
     free(survey);
+  }
   return status;
 }
 
@@ -92,6 +106,7 @@ void wake_survey_close(struct wake_survey *survey) {
   for (size_t i = 0; i < survey->len; i++)
     wake_points_free(&survey->list[i].points);
   free(survey->list);
+  wake_stats_free(&survey->stats);
   wake_collect_close(survey->collect);
   free(survey);
 }
@@ -117,43 +132,30 @@ static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
     return NULL;
   found = &survey->list[survey->len++];
   found->core = core;
-  wake_core_states(core, &found->points);
+  wake_core_states("", core, &found->points.states);
   return found;
-}
-
-__attribute__((format(printf, 3, 4))) static void
-say_once(const struct wake_survey *survey, struct surveyed *core,
-         const char *format, ...) {
-  char line[WHY_SIZE + 64];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  if (!core->said)
-    survey->options.say(survey->options.context, line);
-  core->said = true;
 }
 
 /* True if the programs and cpuidle counted about the same number of idle
  * states. Otherwise the datapoints may be wrong, which is logged once. */
 static bool is_valid(const struct wake_survey *survey, struct surveyed *core,
                      const struct wake_collect_status *status) {
-  double missed = fabs((double)status->usage - (double)status->idles);
-  if (status->is_offline)
-    say_once(survey, core,
-             "wake latency of core %d is not measured: it went offline",
-             core->core);
+  if (status->is_gone)
+    say(survey, core,
+        "wake latency of core %d is not measured: it went offline, or its "
+        "timer was moved to another core",
+        core->core);
   else if (status->usage < 0)
-    say_once(survey, core,
-             "wake latency of core %d is not measured: cpuidle has no driver "
-             "for it",
-             core->core);
-  else if (missed > IDLES_EDGE + IDLES_SHARE * (double)status->usage)
-    say_once(survey, core,
-             "a burst of probes on core %d is ignored: the programs saw "
-             "%llu idle states, cpuidle counted %lld",
-             core->core, (unsigned long long)status->idles,
-             (long long)status->usage);
+    say(survey, core,
+        "wake latency of core %d is not measured: cpuidle has no driver "
+        "for it",
+        core->core);
+  else if (wake_collect_check(status) != WAKE_AGREES)
+    say(survey, core,
+        "a burst of probes on core %d is ignored: the programs saw "
+        "%llu idle states, cpuidle counted %lld",
+        core->core, (unsigned long long)status->idles,
+        (long long)status->usage);
   else
     return true;
   return false;
@@ -166,7 +168,8 @@ static bool wait_for_probes(const struct wake_survey *survey,
                             struct wake_collect_status *status) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t begin = options->now_ns(options->context);
-  uint64_t most = options->probes * WAKE_DISTANCE_MAX_NS;
+  uint64_t most =
+      options->probes * (WAKE_DISTANCE_MAX_NS + 2 * options->pause_ns);
   uint64_t until = begin + most + LATE_NS;
   if (until > survey->until_ns)
     until = survey->until_ns;
@@ -195,8 +198,8 @@ static int probe(struct wake_survey *survey, int number, char why[WHY_SIZE]) {
     if (is_valid(survey, core, &found))
       status = wake_collect_poll(survey->collect, &core->points);
   } else if (status != -EINTR) {
-    say_once(survey, core, "wake latency of core %d is not measured: %s",
-             number, why);
+    say(survey, core, "wake latency of core %d is not measured: %s", number,
+        why);
     status = 0;
   }
   wake_collect_end(survey->collect);
@@ -229,28 +232,56 @@ static int probe_all(struct wake_survey *survey,
   return status == -ENOMEM ? why_fails(why, status, "out of memory") : 0;
 }
 
-/* Without memory, the figures are unknown. */
-static void store_figures(const struct wake_survey *survey,
-                          struct wake_survey_core *core) {
-  static const struct wake_points none;
-  const struct surveyed *found = find(survey, core->core);
-  const struct wake_points *points = found == NULL ? &none : &found->points;
-  float *numbers = malloc((points->len + 1) * sizeof(*numbers));
-  size_t len = 0;
-  core->datapoints = wake_points_counted(points);
-  for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
-    if (numbers != NULL && (v == 0 || values[v].metric != values[v - 1].metric))
-      len = wake_numbers(numbers, points, WAKE_ALL_STATES, values[v].metric);
-    bool known = wake_percentile_is_known(len, values[v].percent);
-    core->value_s[v] =
-        known ? wake_quantile(numbers, len, values[v].percent / 100) / 1e6
-              : NAN;
+static void put_state(struct wake_survey *survey, const struct surveyed *core,
+                      int state, wake_survey_put *put, void *context) {
+  const struct wake_histogram *histogram =
+      &survey->stats.of[state][wake_stats_latency(&survey->stats, state)];
+  static const double percents[] = {50, 99};
+  char name[64];
+  for (int i = 0; i < 2; i++) {
+    double us = wake_percentile(histogram, percents[i]);
+    snprintf(name, sizeof(name), "cstate_%s_p%.0f",
+             core->points.states.list[state].name, percents[i]);
+    if (!isnan(us))
+      put(context, name, us / 1e6);
   }
-  free(numbers);
+}
+
+uint64_t wake_survey_figures(struct wake_survey *survey, int number,
+                             wake_survey_put *put, void *context) {
+  const struct surveyed *core = find(survey, number);
+  struct wake_stats *stats = &survey->stats;
+  int status = 0;
+  wake_stats_clear(stats);
+  for (size_t i = 0; core != NULL && i < core->points.len && status == 0; i++)
+    status = wake_stats_add(stats, &core->points.list[i]);
+  if (core == NULL || status != 0)
+    return 0;
+  for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
+    double us = wake_percentile(&stats->of[WAKE_ALL_STATES][values[v].metric],
+                                values[v].percent);
+    if (!isnan(us))
+      put(context, values[v].name, us / 1e6);
+  }
+  for (int state = 0; state < core->points.states.len; state++)
+    put_state(survey, core, state, put, context);
+  return core->points.len;
+}
+
+void wake_survey_advertised(const struct wake_survey *survey,
+                            wake_survey_put *put, void *context) {
+  char name[64];
+  for (int i = 0; survey->len > 0 && i < survey->list[0].points.states.len;
+       i++) {
+    const struct wake_state *state = &survey->list[0].points.states.list[i];
+    snprintf(name, sizeof(name), "cstate_%s_advertised", state->name);
+    if (!isnan(state->latency_us))
+      put(context, name, state->latency_us / 1e6);
+  }
 }
 
 int wake_survey_round(struct wake_survey *survey,
-                      struct wake_survey_core *cores, size_t len,
+                      const struct wake_survey_core *cores, size_t len,
                       uint64_t duration_ns, char why[WHY_SIZE]) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t now_ns = options->now_ns(options->context);
@@ -268,8 +299,6 @@ int wake_survey_round(struct wake_survey *survey,
       status = probe_all(survey, cores, len, why);
     wake_collect_detach(survey->collect);
   }
-  for (size_t i = 0; i < len; i++)
-    store_figures(survey, &cores[i]);
   return status;
 }
 

@@ -19,9 +19,25 @@ struct {
   __type(value, struct wake_probe);
 } wake_probes SEC(".maps");
 
-static __always_inline struct wake_probe *probe_of_this_core(void) {
+/* The measured core's counter of system management interrupts. */
+struct {
+  __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u32);
+} wake_smis SEC(".maps");
+
+static __always_inline __u64 count_smis(const struct wake_probe *probe) {
+  return probe->counts_smis ? bpf_perf_event_read(&wake_smis, 0) : 0;
+}
+
+static __always_inline struct wake_probe *find_probe(void) {
   __u32 key = 0;
-  struct wake_probe *probe = bpf_map_lookup_elem(&wake_probes, &key);
+  return bpf_map_lookup_elem(&wake_probes, &key);
+}
+
+static __always_inline struct wake_probe *probe_of_this_core(void) {
+  struct wake_probe *probe = find_probe();
   return probe && probe->core == bpf_get_smp_processor_id() ? probe : 0;
 }
 
@@ -35,16 +51,17 @@ int wake_idle(struct bpf_raw_tracepoint_args *args) {
   if (state == (__u32)-1 ? wake_on_wake(&probe->steps, now)
                          : wake_on_idle(&probe->steps, now, state))
     wake_publish(probe);
+  if (state != (__u32)-1)
+    probe->steps.smis = count_smis(probe);
   return 0;
 }
 
 SEC("raw_tp/local_timer_entry")
-int wake_interrupt(void *context) {
-  (void)context;
+int wake_interrupt(struct bpf_raw_tracepoint_args *args) {
   __u64 now = bpf_ktime_get_ns();
   struct wake_probe *probe = probe_of_this_core();
   if (probe)
-    wake_on_interrupt(&probe->steps, now);
+    wake_on_interrupt(&probe->steps, now, args->args[0]);
   return 0;
 }
 
@@ -69,7 +86,10 @@ int wake_expire(struct bpf_raw_tracepoint_args *args) {
     return 0;
   bpf_probe_read_kernel(&ltime, sizeof(ltime),
                         (void *)(args->args[0] + WAKE_HRTIMER_EXPIRES));
-  if (wake_on_expire(&probe->steps, now, args->args[0], ltime))
+  bool is_point = wake_on_expire(&probe->steps, now, args->args[0], ltime);
+  if (is_point || probe->steps.is_pending)
+    probe->steps.event.smis = count_smis(probe) - probe->steps.smis;
+  if (is_point)
     wake_publish(probe);
   return 0;
 }
