@@ -74,82 +74,74 @@ struct measurement {
   struct wake_result result;
   uint64_t begin_ns, show_ns;
   bool has_page;      /* the figures are also shown during the measurement */
-  const char *ended;  /* NULL while it goes on */
+  const char *ended;  /* why it ended; NULL while it goes on */
   char why[WHY_SIZE]; /* why it failed; or empty */
 };
 
-/* Takes the datapoints since the last call. */
-static int take(struct measurement *measurement) {
+/* Takes the datapoints since the last call, and appends them to the result. */
+static void take(struct measurement *measurement) {
   struct wake_run *run = &measurement->run;
   struct wake_points *batch = &measurement->batch;
   double threshold_us = measurement->options->threshold_us;
   int status = wake_collect_poll(measurement->collect, batch);
-  for (size_t i = 0; i < batch->len; i++) {
-    status |= wake_stats_add(&run->stats, &batch->list[i]);
+  wake_collect_status(measurement->collect, &run->status);
+  run->seconds = (double)(monotonic_ns() - measurement->begin_ns) / 1e9;
+  for (size_t i = 0; i < batch->len && status == 0; i++) {
+    status = wake_stats_add(&run->stats, &batch->list[i]);
     if (threshold_us > 0 && run->above.ltime_ns == 0 &&
         wake_latency_us(&batch->list[i]) > threshold_us)
       run->above = batch->list[i];
   }
-  return status;
+  if (status != 0)
+    why_fails(measurement->why, status, "%s", strerror(ENOMEM));
+  const struct wake_result_info info = {PACKAGE_VERSION,    run->method,
+                                        measurement->ended, run->core,
+                                        run->seconds,       &run->status};
+  if (measurement->options->folder != NULL)
+    wake_result_write(&measurement->result, batch, &info, measurement->why);
+  batch->len = 0;
 }
 
-/* Appends the datapoints to the result, if there is one. */
-static int save(struct measurement *measurement) {
-  struct wake_run *run = &measurement->run;
-  const struct wake_result_info info = {
-      .version = PACKAGE_VERSION,
-      .method = run->method,
-      .ended = measurement->ended != NULL ? measurement->ended : "running",
-      .core = run->core,
-      .seconds = run->seconds,
-      .status = &run->status};
-  int status =
-      measurement->options->folder == NULL
-          ? 0
-          : wake_result_write(&measurement->result, &measurement->batch, &info,
-                              measurement->why);
-  measurement->batch.len = 0;
-  return status;
-}
-
-/* Returns why the measurement ends, or NULL if it goes on. */
-static const char *find_end(const struct measurement *measurement,
-                            bool is_interrupted) {
+/* Sets why the measurement ends and whether it failed, unless it goes on. */
+static void find_end(struct measurement *measurement, bool is_interrupted) {
   const struct wake_run *run = &measurement->run;
-  return run->above.ltime_ns > 0 ? "a wake took longer than the threshold"
-         : run->status.is_gone
-             ? "the core went offline, or its timer was moved to another core"
-         : run->status.datapoints >= measurement->options->count ? "count"
-         : run->seconds >= measurement->options->seconds         ? "time"
-         : is_interrupted                                        ? "interrupted"
-                                                                 : NULL;
+  const struct wake_point *above = &run->above;
+  char *why = measurement->why;
+  if (above->ltime_ns > 0)
+    why_fails(why, 0,
+              "core %d woke after %.2f us at %.6f s of CLOCK_MONOTONIC; it had "
+              "been in %s for %.2f us, and interrupt %u woke it",
+              run->core, wake_latency_us(above), (double)above->ltime_ns / 1e9,
+              run->status.states.list[above->state].name,
+              (double)above->us[WAKE_SILENT_TIME], above->interrupt);
+  else if (run->status.is_gone)
+    why_fails(why, 0,
+              "core %d went offline, or its timer was moved to another core; "
+              "measure it again",
+              run->core);
+  measurement->ended = why[0] != '\0' ? why
+                       : run->status.datapoints >= measurement->options->count
+                           ? "count"
+                       : run->seconds >= measurement->options->seconds ? "time"
+                       : is_interrupted ? "interrupted"
+                                        : NULL;
 }
 
 /* Gives figures at the end and, if there is a page, when it is to be shown. */
 static int next(struct live *live, void *context, const void **figures) {
   struct measurement *measurement = context;
-  struct wake_run *run = &measurement->run;
+  (void)live;
   bool is_interrupted = !sleep_until_ns(monotonic_ns() + POLL_NS);
-  int status = take(measurement);
-  uint64_t now_ns = monotonic_ns();
-  run->seconds = (double)(now_ns - measurement->begin_ns) / 1e9;
-  wake_collect_status(measurement->collect, &run->status);
-  measurement->ended = find_end(measurement, is_interrupted);
-  if (status == 0 && save(measurement) != 0)
-    measurement->ended = "the result could not be written";
+  take(measurement);
+  find_end(measurement, is_interrupted);
   if (measurement->ended != NULL) {
     wake_collect_end(measurement->collect);
-    status |= take(measurement);
-    wake_collect_status(measurement->collect, &run->status);
-    save(measurement);
+    take(measurement);
     stop_request();
-  }
-  if (status != 0)
-    return live_fail(live, "%s", strerror(ENOMEM));
-  if (measurement->ended == NULL &&
-      (!measurement->has_page || now_ns < measurement->show_ns))
+  } else if (!measurement->has_page || monotonic_ns() < measurement->show_ns) {
     return TOOL_OK;
-  measurement->show_ns = now_ns + SHOW_NS;
+  }
+  measurement->show_ns = monotonic_ns() + SHOW_NS;
   *figures = measurement;
   return TOOL_OK;
 }
@@ -189,8 +181,8 @@ static int run_measurement(struct measurement *measurement) {
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
 
-/* Begins to measure. Returns 0, or TOOL_FAILURE after an error message. */
-static int open_collector(struct measurement *measurement) {
+/* Begins to measure. Returns 0 or a negative errno. */
+static int begin(struct measurement *measurement) {
   const struct wake_arguments *arguments = measurement->options;
   struct wake_collect **collect = &measurement->collect;
   char *why = measurement->why;
@@ -200,49 +192,28 @@ static int open_collector(struct measurement *measurement) {
       .pause_ns = (uint64_t)(arguments->pause_ms * 1e6),
       .counts_smis = true};
   int status = wake_collect_open(collect, &options, why);
-  if (status == 0) {
-    measurement->run.method = wake_method_names[wake_collect_method(*collect)];
-    if (why[0] != '\0')
-      say_failure(COMMAND, "method thread is used: %s", why);
-    status = wake_collect_attach(*collect, why);
-  }
-  if (status == 0)
-    status = wake_collect_begin(*collect, measurement->run.core, why);
-  return status == 0 ? 0 : say_failure(COMMAND, "%s", why);
+  if (status != 0)
+    return status;
+  if (why[0] != '\0')
+    say_failure(COMMAND, "method thread is used: %s", why);
+  measurement->run.method = wake_method_names[wake_collect_method(*collect)];
+  status = wake_collect_attach(*collect, why);
+  return status == 0 ? wake_collect_begin(*collect, measurement->run.core, why)
+                     : status;
 }
 
-/* Says what is wrong with a measurement. Returns the exit status. */
+/* Says why a measurement failed, if it did. Returns the exit status. */
 static int judge(const struct measurement *measurement) {
-  const struct wake_run *run = &measurement->run;
-  const struct wake_point *above = &run->above;
-  const struct wake_collect_status *status = &run->status;
+  const struct wake_collect_status *status = &measurement->run.status;
   if (measurement->why[0] != '\0')
-    return say_failure(COMMAND, "--outdir: %s", measurement->why);
-  if (above->ltime_ns > 0)
-    return say_failure(
-        COMMAND,
-        "core %d woke after %.2f us at %.6f s of CLOCK_MONOTONIC; it had been "
-        "in %s for %.2f us, and interrupt %u woke it",
-        run->core, wake_latency_us(above), (double)above->ltime_ns / 1e9,
-        status->states.list[above->state].name,
-        (double)above->us[WAKE_SILENT_TIME], above->interrupt);
-  if (status->is_gone)
-    return say_failure(
-        COMMAND,
-        "core %d went offline, or its timer was moved to another "
-        "core; measure it again",
-        run->core);
-  if (status->datapoints == 0)
-    return say_failure(COMMAND,
-                       "core %d gave no datapoints; measure longer (--time), "
-                       "or another core",
-                       run->core);
+    return say_failure(COMMAND, "%s", measurement->why);
   if (!wake_collect_has_result(status))
-    return say_failure(COMMAND,
-                       "only %llu of %llu events became datapoints, which is "
-                       "not a result; measure a quieter core than core %d",
-                       (unsigned long long)status->datapoints,
-                       (unsigned long long)status->armed, run->core);
+    return say_failure(
+        COMMAND,
+        "core %d gave %llu datapoints of %llu events, too few for a result; "
+        "measure longer (--time), or a quieter core",
+        measurement->run.core, (unsigned long long)status->datapoints,
+        (unsigned long long)status->armed);
   return TOOL_OK;
 }
 
@@ -250,19 +221,20 @@ static int measure_core(int core, const struct wake_arguments *options) {
   struct measurement measurement = {
       .options = options,
       .run = {.core = core, .budget_us = options->budget_us}};
-  if (options->folder != NULL &&
-      wake_result_open(&measurement.result, options->folder, measurement.why) !=
-          0)
-    return say_failure(COMMAND, "--outdir: %s", measurement.why);
+  bool has_result = options->folder != NULL;
+  if (has_result && wake_result_open(&measurement.result, options->folder,
+                                     measurement.why) != 0)
+    return say_failure(COMMAND, "%s", measurement.why);
   wake_core_states("", core, &measurement.batch.states);
   latency_limit_read(&measurement.run.limit, "", core);
-  int status = open_collector(&measurement);
-  measurement.why[0] = '\0';
-  if (status == TOOL_OK)
+  int status = begin(&measurement);
+  if (status == 0) {
+    measurement.why[0] = '\0';
     status = run_measurement(&measurement);
-  if (status == TOOL_OK)
+  }
+  if (status == 0 || measurement.why[0] != '\0')
     status = judge(&measurement);
-  if (options->folder != NULL)
+  if (has_result)
     wake_result_close(&measurement.result);
   wake_collect_close(measurement.collect);
   wake_points_free(&measurement.batch);

@@ -4,28 +4,25 @@
 
 #include <math.h>
 
-static void put_metrics(struct json *json, const struct wake_stats *stats,
-                        int state) {
+static void put_metrics(struct json *json,
+                        const struct wake_histogram *histograms) {
   json_open_array(json, "metrics");
   for (int metric = 0; metric < WAKE_METRICS; metric++) {
-    struct wake_summary summary;
-    wake_summarize(&summary, &stats->of[state][metric]);
-    if (summary.count == 0)
+    const struct wake_histogram *histogram = &histograms[metric];
+    if (histogram->count == 0)
       continue;
     json_open_object(json, NULL);
     json_text(json, "metric", wake_metric_names[metric]);
-    json_unsigned(json, "count", summary.count);
+    json_unsigned(json, "count", histogram->count);
     for (int figure = 0; figure < WAKE_FIGURES; figure++)
-      json_number(json, wake_figure_names[figure].key, summary.us[figure]);
+      json_number(json, wake_figure_names[figure].key,
+                  wake_figure(histogram, (enum wake_figure)figure));
     json_close_object(json);
   }
   json_close_array(json);
 }
 
 static void put_measurement(struct json *json, const struct wake_run *run) {
-  static const char *const checks[] = {[WAKE_AGREES] = "agrees",
-                                       [WAKE_DIFFERS] = "differs",
-                                       [WAKE_UNCHECKED] = "unchecked"};
   const struct wake_collect_status *status = &run->status;
   json_integer(json, "core", run->core);
   json_text(json, "method", run->method);
@@ -39,7 +36,7 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_unsigned(json, "idles", status->idles);
   if (status->usage >= 0)
     json_integer(json, "cpuidle_usage", status->usage);
-  json_text(json, "idle_check", checks[wake_collect_check(status)]);
+  json_text(json, "idle_check", wake_check_names[wake_collect_check(status)]);
   if (status->smis >= 0)
     json_integer(json, "smis", status->smis);
   json_number(json, "limit_us", run->limit.us);
@@ -64,7 +61,7 @@ static void put_state(struct json *json, const struct wake_run *run, int s) {
   json_number(json, "max_us", row.max_us);
   json_text(json, "verdict", row.verdict);
   json_text(json, "words", row.words);
-  put_metrics(json, &run->stats, s);
+  put_metrics(json, run->stats.of[s]);
   json_close_object(json);
 }
 
@@ -98,7 +95,7 @@ static void put_above(struct json *json, const struct wake_run *run) {
 void wake_write_json(FILE *out, const struct wake_run *run) {
   struct json *json = json_begin(out, "wake");
   put_measurement(json, run);
-  put_metrics(json, &run->stats, WAKE_ALL_STATES);
+  put_metrics(json, run->stats.of[WAKE_ALL_STATES]);
   json_open_array(json, "states");
   for (int s = 0; s < run->status.states.len; s++)
     put_state(json, run, s);

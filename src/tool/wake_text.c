@@ -8,12 +8,6 @@
 #define BAR_MAX 200
 #define CELL 16
 
-static void put_number(FILE *out, double value) {
-  char text[CELL];
-  number_text(text, sizeof(text), "%.2f", value);
-  fprintf(out, " %12s", text);
-}
-
 /* ---------------------------------------------------------------------------
  * The summary
  */
@@ -59,35 +53,24 @@ static void write_head(FILE *out, const struct wake_run *run) {
             run->limit.us, run->limit.text);
 }
 
-/* Writes the headings and the counts of an idle state's table. The table shows
- * a line per figure and a column per metric; figures and metrics without any
- * known value are left out. */
-static void write_titles(FILE *out,
-                         const struct wake_summary summaries[WAKE_METRICS]) {
-  fprintf(out, "  %-9s", "us");
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (summaries[metric].count > 0)
-      fprintf(out, " %12s", wake_metric_names[metric]);
-  fprintf(out, "\n  %-9s", "count");
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (summaries[metric].count > 0)
-      fprintf(out, " %12zu", summaries[metric].count);
-  fputc('\n', out);
-}
-
-static void write_figure(FILE *out,
-                         const struct wake_summary summaries[WAKE_METRICS],
-                         size_t figure) {
-  bool is_known = false;
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    is_known |= !isnan(summaries[metric].us[figure]);
-  if (!is_known)
-    return;
-  fprintf(out, "  %-9s", wake_figure_names[figure].text);
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (summaries[metric].count > 0)
-      put_number(out, summaries[metric].us[figure]);
-  fputc('\n', out);
+/* Writes a line of an idle state's table, which has a column for each metric
+ * that is known: a figure or, if it is WAKE_FIGURES, the count. */
+static void write_figure(FILE *out, const struct wake_histogram *histograms,
+                         enum wake_figure figure) {
+  bool is_count = figure == WAKE_FIGURES;
+  char line[WAKE_METRICS * (CELL + 1) + 1] = "", *end = line;
+  for (int metric = 0; metric < WAKE_METRICS; metric++) {
+    const struct wake_histogram *histogram = &histograms[metric];
+    char cell[CELL];
+    number_text(cell, CELL, is_count ? "%.0f" : "%.2f",
+                is_count ? (double)histogram->count
+                         : wake_figure(histogram, figure));
+    if (histogram->count > 0)
+      end += sprintf(end, " %12s", cell);
+  }
+  if (strpbrk(line, "0123456789") != NULL)
+    fprintf(out, "  %-9s%s\n",
+            is_count ? "count" : wake_figure_names[figure].text, line);
 }
 
 /* ---------------------------------------------------------------------------
@@ -133,18 +116,19 @@ static void write_histogram(FILE *out, const struct wake_histogram *histogram,
 static void write_state(FILE *out, const struct wake_run *run, int state,
                         int width) {
   const struct wake_histogram *histograms = run->stats.of[state];
-  struct wake_summary summaries[WAKE_METRICS];
   enum wake_metric latency = wake_stats_latency(&run->stats, state);
   if (histograms[latency].count == 0)
     return;
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    wake_summarize(&summaries[metric], &histograms[metric]);
-  fprintf(out, "%s\n",
+  fprintf(out, "%s\n  us       ",
           state == WAKE_ALL_STATES ? "All states"
                                    : run->status.states.list[state].name);
-  write_titles(out, summaries);
-  for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
-    write_figure(out, summaries, figure);
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (histograms[metric].count > 0)
+      fprintf(out, " %12s", wake_metric_names[metric]);
+  fputc('\n', out);
+  write_figure(out, histograms, WAKE_FIGURES);
+  for (int figure = 0; figure < WAKE_FIGURES; figure++)
+    write_figure(out, histograms, (enum wake_figure)figure);
   write_histogram(out, &histograms[latency], latency, width);
 }
 

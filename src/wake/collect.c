@@ -45,6 +45,8 @@ struct wake_collect {
 const char *const wake_method_names[WAKE_METHODS + 1] = {"bpf-timer", "thread",
                                                          "passive", NULL};
 
+const char *const wake_check_names[] = {"agrees", "differs", "unchecked"};
+
 enum wake_method wake_method_of(const char *name) {
   int method = 0;
   while (method < WAKE_METHODS &&
@@ -151,51 +153,53 @@ static uint64_t head_of(const struct wake_probe *probe) {
   return __atomic_load_n(&probe->head, __ATOMIC_ACQUIRE);
 }
 
-/* Sleeps until a time. Returns false if the thread must end. */
-static bool sleep_until(struct wake_collect *collect, uint64_t ns) {
-  const struct timespec time = timespec_of_ns(ns);
-  return sem_clockwait(&collect->thread_ends, CLOCK_MONOTONIC, &time) != 0;
+/* Returns true if the thread must end; first waits for the pause. */
+static bool must_end(struct wake_collect *collect) {
+  const struct wake_probe *probe = collect->programs.probe;
+  const struct timespec time =
+      timespec_of_ns(clock_now_ns(CLOCK_MONOTONIC) + probe->pause);
+  return probe->armed >= probe->armed_max || probe->is_gone ||
+         (probe->pause == 0 ? sem_trywait(&collect->thread_ends)
+                            : sem_clockwait(&collect->thread_ends,
+                                            CLOCK_MONOTONIC, &time)) == 0;
 }
 
-/* Waits for one event. Sets is_armed before it sleeps until LTime, because the
+/* Waits for an event. Sets is_armed before it sleeps until LTime, because the
  * programs ignore its timer while is_armed is 0. When the thread runs again,
  * the programs have published the event or counted why not, because they ran on
- * this core before. Returns false if the thread must end. */
-static bool wait_for_event(struct wake_collect *collect, uint64_t distance) {
+ * this core before. */
+static void wait_for_event(struct wake_collect *collect, uint64_t distance) {
   struct wake_probe *probe = collect->programs.probe;
   uint64_t head = head_of(probe);
   probe->steps.distance = distance;
   probe->armed++;
   __atomic_store_n(&probe->steps.is_armed, 1, __ATOMIC_SEQ_CST);
-  if (!sleep_until(collect, clock_now_ns(CLOCK_MONOTONIC) + distance))
-    return false;
+  const struct timespec ltime =
+      timespec_of_ns(clock_now_ns(CLOCK_MONOTONIC) + distance);
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ltime, NULL);
   uint64_t end = clock_now_ns(CLOCK_MONOTONIC);
   probe->is_gone = sched_getcpu() != collect->core;
   if (probe->is_gone)
-    return false;
+    return;
   if (head_of(probe) != head)
     probe->events[head % WAKE_EVENTS].end = end;
   else if (probe->steps.is_armed) /* its expiry was not seen */
     wake_drop(&probe->steps, WAKE_DROP_LOST);
   atomic_store(&collect->thread_head, head_of(probe));
-  return true;
 }
 
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   struct wake_probe *probe = collect->programs.probe;
-  uint64_t now = clock_now_ns(CLOCK_MONOTONIC), distance;
-  unsigned seed = (unsigned)now;
+  unsigned seed = (unsigned)clock_now_ns(CLOCK_MONOTONIC);
   begin_thread();
   __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
-  do {
+  while (!must_end(collect)) {
     uint64_t range = probe->distance_max - probe->distance_min;
-    distance = probe->distance_min + (uint64_t)((double)range * rand_r(&seed) /
-                                                ((double)RAND_MAX + 1));
-    now = clock_now_ns(CLOCK_MONOTONIC);
-  } while (probe->armed < probe->armed_max &&
-           (probe->pause == 0 || sleep_until(collect, now + probe->pause)) &&
-           wait_for_event(collect, distance));
+    wait_for_event(collect, probe->distance_min +
+                                (uint64_t)((double)range * rand_r(&seed) /
+                                           ((double)RAND_MAX + 1)));
+  }
   return NULL;
 }
 

@@ -89,6 +89,7 @@ void wake_collect_status(const struct wake_collect *collect,
 /* Whether the programs saw as many idle states as cpuidle. If not, events were
  * missed. */
 enum wake_check { WAKE_AGREES, WAKE_DIFFERS, WAKE_UNCHECKED };
+extern const char *const wake_check_names[]; /* "agrees" */
 enum wake_check wake_collect_check(const struct wake_collect_status *status);
 
 /* False if there are no datapoints, or if so few of the events have become

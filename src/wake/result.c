@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATH_SIZE 4096
+#define DATAPOINTS "datapoints.csv"
+#define INFO "info.yml"
 #define INFO_SIZE 2048 /* info.yml is padded, so that it never grows */
 
 static int fail(const char *path, int error, char why[WHY_SIZE]) {
@@ -21,48 +22,43 @@ static int fail(const char *path, int error, char why[WHY_SIZE]) {
                                    : "name a directory that you can write to");
 }
 
-static const char *const files[] = {"datapoints.csv", "info.yml", "."};
-
-static const char *path_of(char path[PATH_SIZE], const char *folder, int i) {
-  snprintf(path, PATH_SIZE, "%s/%s", folder, files[i]);
-  return path;
-}
-
 int wake_result_open(struct wake_result *result, const char *folder,
                      char why[WHY_SIZE]) {
-  char path[PATH_SIZE];
   *result = (struct wake_result){
       .folder = folder, .begun = time(NULL), .csv = -1, .info = -1};
   result->is_new = mkdir(folder, 0777) == 0;
-  if (!result->is_new && errno != EEXIST)
+  int dir = result->is_new || errno == EEXIST
+                ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                : -1;
+  result->dir = dir;
+  if (dir < 0)
     return fail(folder, errno, why);
-  for (int i = 0; i < 2; i++) {
-    if (access(path_of(path, folder, i), F_OK) == 0)
-      return why_fails(why, -EEXIST,
-                       "%.200s holds a measurement, and %.220s/info.yml says "
+  int status = 0;
+  if (faccessat(dir, DATAPOINTS, F_OK, 0) == 0 ||
+      faccessat(dir, INFO, F_OK, 0) == 0)
+    status = why_fails(why, -EEXIST,
+                       "%.200s holds a measurement, and %.220s/" INFO " says "
                        "how it ended; name a new directory, because a result "
                        "is never overwritten",
                        folder, folder);
-  }
-  return access(path_of(path, folder, 2), W_OK) == 0 ? 0
-                                                     : fail(folder, errno, why);
-}
-
-/* Closes a file that this process has made; removes it if it has no lines. */
-static void close_file(const struct wake_result *result, int fd, int i) {
-  char path[PATH_SIZE];
-  if (fd < 0)
-    return;
-  if (lseek(result->csv, 0, SEEK_END) == 0)
-    unlink(path_of(path, result->folder, i));
-  close(fd);
+  else if (faccessat(dir, ".", W_OK, 0) != 0)
+    status = fail(folder, errno, why);
+  if (status != 0)
+    close(dir);
+  return status;
 }
 
 void wake_result_close(struct wake_result *result) {
-  close_file(result, result->info, 1);
-  close_file(result, result->csv, 0);
-  if (result->is_new)
-    rmdir(result->folder); /* if it is empty */
+  bool is_empty = result->csv < 0 || lseek(result->csv, 0, SEEK_END) == 0;
+  if (is_empty && result->csv >= 0)
+    unlinkat(result->dir, DATAPOINTS, 0);
+  if (is_empty && result->info >= 0)
+    unlinkat(result->dir, INFO, 0);
+  if (is_empty && result->is_new)
+    rmdir(result->folder);
+  close(result->csv);
+  close(result->info);
+  close(result->dir);
 }
 
 /* ---------------------------------------------------------------------------
@@ -152,7 +148,8 @@ static void write_info(FILE *file, const struct wake_result_info *info,
   fprintf(file,
           "\nresolution: %ld\nduration: %.1fs\nended: '%s'\narmed: %llu\n"
           "datapoints: %llu\ndropped:\n",
-          resolution.tv_nsec, info->seconds, info->ended,
+          resolution.tv_nsec, info->seconds,
+          info->ended != NULL ? info->ended : "running",
           (unsigned long long)status->armed,
           (unsigned long long)status->datapoints);
   for (int i = 0; i < WAKE_DROPS; i++)
@@ -179,13 +176,9 @@ static int replace_info(const struct wake_result *result,
  * Both
  */
 
-/* Makes a file, unless it is open. Returns 0 or a negative errno. */
-static int make(int *fd, const char *folder, int i) {
-  char path[PATH_SIZE];
-  if (*fd < 0)
-    *fd = open(path_of(path, folder, i),
-               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  return *fd >= 0 ? 0 : -errno;
+static int make(const struct wake_result *result, const char *name) {
+  return openat(result->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                0666);
 }
 
 /* Writes info.yml first: it has its space before datapoints take the last. */
@@ -197,11 +190,10 @@ static int write_both(struct wake_result *result,
   bool is_first = result->csv < 0;
   if (points->len == 0 && is_first)
     return 0;
-  int status = make(&result->csv, result->folder, 0);
-  if (status == 0)
-    status = make(&result->info, result->folder, 1);
-  if (status == 0)
-    status = replace_info(result, info);
+  if (is_first && ((result->csv = make(result, DATAPOINTS)) < 0 ||
+                   (result->info = make(result, INFO)) < 0))
+    return -errno;
+  int status = replace_info(result, info);
   FILE *file = status == 0 ? open_memstream(&text, &size) : NULL;
   if (file == NULL)
     return status != 0 ? status : -ENOMEM;

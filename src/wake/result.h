@@ -12,7 +12,7 @@
 struct wake_result_info {
   const char *version; /* of percore */
   const char *method;  /* what woke the core */
-  const char *ended;   /* "running", or why the measurement ended */
+  const char *ended;   /* why the measurement ended; NULL while it goes on */
   int core;
   double seconds;
   const struct wake_collect_status *status;
@@ -22,6 +22,7 @@ struct wake_result {
   const char *folder;
   bool is_new; /* the folder did not exist */
   time_t begun;
+  int dir;       /* descriptor of the folder */
   int csv, info; /* descriptors; -1 before the first datapoint */
   bool has_user, has_smis;
 };

@@ -11,15 +11,15 @@
 #define FIRST_BUCKET ((127 - 10) << WAKE_BUCKET_BITS) /* 2^-10 us */
 
 const struct wake_figure_name wake_figure_names[WAKE_FIGURES] = {
-    [WAKE_MIN] = {"min", "min_us"},
-    [WAKE_MEAN] = {"mean", "mean_us"},
-    [WAKE_MEDIAN] = {"median", "median_us"},
-    [WAKE_STDDEV] = {"stddev", "stddev_us"},
-    [WAKE_P99] = {"99 %", "p99_us"},
-    [WAKE_P99_9] = {"99.9 %", "p99_9_us"},
-    [WAKE_P99_99] = {"99.99 %", "p99_99_us"},
-    [WAKE_P99_999] = {"99.999 %", "p99_999_us"},
-    [WAKE_MAX] = {"max", "max_us"},
+    [WAKE_MIN] = {"min", "min_us", 0},
+    [WAKE_MEAN] = {"mean", "mean_us", 0},
+    [WAKE_MEDIAN] = {"median", "median_us", 0},
+    [WAKE_STDDEV] = {"stddev", "stddev_us", 0},
+    [WAKE_P99] = {"99 %", "p99_us", 99},
+    [WAKE_P99_9] = {"99.9 %", "p99_9_us", 99.9},
+    [WAKE_P99_99] = {"99.99 %", "p99_99_us", 99.99},
+    [WAKE_P99_999] = {"99.999 %", "p99_999_us", 99.999},
+    [WAKE_MAX] = {"max", "max_us", 0},
 };
 
 /* ---------------------------------------------------------------------------
@@ -135,18 +135,18 @@ double wake_percentile(const struct wake_histogram *histogram, double percent) {
              : NAN;
 }
 
-void wake_summarize(struct wake_summary *summary,
-                    const struct wake_histogram *histogram) {
-  double *us = summary->us, count = (double)histogram->count;
-  summary->count = histogram->count;
-  bool any = histogram->count > 0;
-  us[WAKE_MIN] = any ? histogram->min : NAN;
-  us[WAKE_MEAN] = any ? histogram->mean : NAN;
-  us[WAKE_MEDIAN] = any ? quantile(histogram, 0.5) : NAN;
-  us[WAKE_STDDEV] = count > 1 ? sqrt(histogram->squares / (count - 1)) : NAN;
-  us[WAKE_P99] = wake_percentile(histogram, 99);
-  us[WAKE_P99_9] = wake_percentile(histogram, 99.9);
-  us[WAKE_P99_99] = wake_percentile(histogram, 99.99);
-  us[WAKE_P99_999] = wake_percentile(histogram, 99.999);
-  us[WAKE_MAX] = any ? histogram->max : NAN;
+double wake_figure(const struct wake_histogram *histogram,
+                   enum wake_figure figure) {
+  double percent = wake_figure_names[figure].percent;
+  uint64_t count = histogram->count;
+  if (count == 0 || percent > 0)
+    return wake_percentile(histogram, percent);
+  const double values[WAKE_FIGURES] = {
+      [WAKE_MIN] = histogram->min,
+      [WAKE_MEAN] = histogram->mean,
+      [WAKE_MEDIAN] = quantile(histogram, 0.5),
+      [WAKE_STDDEV] =
+          count > 1 ? sqrt(histogram->squares / (double)(count - 1)) : NAN,
+      [WAKE_MAX] = histogram->max};
+  return values[figure];
 }

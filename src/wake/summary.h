@@ -58,17 +58,14 @@ enum wake_figure {
   WAKE_FIGURES
 };
 
-/* The names of the figures in text and in JSON. */
+/* The names of the figures in text and in JSON, and percentiles. */
 extern const struct wake_figure_name {
   const char *text, *key;
+  double percent;
 } wake_figure_names[WAKE_FIGURES];
 
-struct wake_summary {
-  uint64_t count;
-  double us[WAKE_FIGURES]; /* NAN if there are too few datapoints */
-};
-
-void wake_summarize(struct wake_summary *summary,
-                    const struct wake_histogram *histogram);
+/* Returns a figure in microseconds; NAN if there are too few values. */
+double wake_figure(const struct wake_histogram *histogram,
+                   enum wake_figure figure);
 
 #endif

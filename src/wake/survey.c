@@ -232,19 +232,10 @@ static int probe_all(struct wake_survey *survey,
   return status == -ENOMEM ? why_fails(why, status, "out of memory") : 0;
 }
 
-static void put_state(struct wake_survey *survey, const struct surveyed *core,
-                      int state, wake_survey_put *put, void *context) {
-  const struct wake_histogram *histogram =
-      &survey->stats.of[state][wake_stats_latency(&survey->stats, state)];
-  static const double percents[] = {50, 99};
-  char name[64];
-  for (int i = 0; i < 2; i++) {
-    double us = wake_percentile(histogram, percents[i]);
-    snprintf(name, sizeof(name), "cstate_%s_p%.0f",
-             core->points.states.list[state].name, percents[i]);
-    if (!isnan(us))
-      put(context, name, us / 1e6);
-  }
+static void put_known(wake_survey_put *put, void *context, const char *name,
+                      double us) {
+  if (!isnan(us))
+    put(context, name, us / 1e6);
 }
 
 uint64_t wake_survey_figures(struct wake_survey *survey, int number,
@@ -258,13 +249,19 @@ uint64_t wake_survey_figures(struct wake_survey *survey, int number,
   if (core == NULL || status != 0)
     return 0;
   for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
-    double us = wake_percentile(&stats->of[WAKE_ALL_STATES][values[v].metric],
-                                values[v].percent);
-    if (!isnan(us))
-      put(context, values[v].name, us / 1e6);
+    const struct wake_histogram *all = stats->of[WAKE_ALL_STATES];
+    put_known(put, context, values[v].name,
+              wake_percentile(&all[values[v].metric], values[v].percent));
   }
   for (int state = 0; state < core->points.states.len; state++)
-    put_state(survey, core, state, put, context);
+    for (int percent = 50; percent < 100; percent += 49) {
+      enum wake_metric metric = wake_stats_latency(stats, state);
+      char name[64];
+      double us = wake_percentile(&stats->of[state][metric], percent);
+      snprintf(name, sizeof(name), "cstate_%s_p%d",
+               core->points.states.list[state].name, percent);
+      put_known(put, context, name, us);
+    }
   return core->points.len;
 }
 
@@ -275,8 +272,7 @@ void wake_survey_advertised(const struct wake_survey *survey,
        i++) {
     const struct wake_state *state = &survey->list[0].points.states.list[i];
     snprintf(name, sizeof(name), "cstate_%s_advertised", state->name);
-    if (!isnan(state->latency_us))
-      put(context, name, state->latency_us / 1e6);
+    put_known(put, context, name, state->latency_us);
   }
 }
 

@@ -118,7 +118,7 @@ TEST(datapoints_are_written_as_they_come) {
   assert_int_equal(wake_result_open(&result, folder, why), 0);
   assert_int_equal(append(), 0);
   assert_int_equal(access(in_folder("info.yml"), F_OK), -1);
-  info.ended = "running";
+  info.ended = NULL;
   for (int i = 1; i < 4; i++) {
     add(1, true, 0);
     assert_int_equal(append(), 0);
