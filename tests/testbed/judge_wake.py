@@ -93,6 +93,20 @@ def smis_are_counted():
     check(run(SMIS)[0]["smis"] == 5, f'{run(SMIS)[0]["smis"]}')
 
 
+def plugin_reports_each_state():
+    """collectd reports what each idle state that was met costs, and what is advertised
+    for it, also with a thread where the kernel refuses BPF timers"""
+    said = text.split("PLUGIN", 1)[1]
+    values = {name: float(value) for name, value in re.findall(
+        r"PUTVAL guest/(\S+) interval=\S+ [0-9.]+:(\S+)", said)}
+    say(f"{values}")
+    check(0 < values["percore-0/latency-cstate_C1_p50"] < 1e-5, said[-2000:])
+    check(values["percore_host-self/latency-cstate_C1_advertised"] == 2e-6, said[-2000:])
+    check(values["percore_host-self/derive-wake_probes"] > 500, said[-2000:])
+    warned = re.findall(r"wake latency is measured with a thread: .*", said)
+    check(len(warned) == IS_RT, f"{warned}")
+
+
 def ends_at_the_threshold():
     """The first wake above the threshold ends the measurement, and its state, time and
     interrupt are said"""
@@ -107,5 +121,5 @@ def ends_at_the_threshold():
 results = Results()
 for test in (method_fits_the_kernel, cpuidle_agrees, every_event_has_a_reason,
              c1_is_as_advertised, methods_agree, kill_leaves_what_was_measured,
-             smis_are_counted, ends_at_the_threshold):
+             smis_are_counted, ends_at_the_threshold, plugin_reports_each_state):
     results.run(test)
