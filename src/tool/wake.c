@@ -85,6 +85,10 @@ static void take(struct measurement *measurement) {
   double threshold_us = measurement->options->threshold_us;
   int status = wake_collect_poll(measurement->collect, batch);
   wake_collect_status(measurement->collect, &run->status);
+  for (int i = 0; i < run->status.counts.len && i < run->states.len; i++) {
+    run->states.list[i].entries = run->status.counts.list[i].entries;
+    run->states.list[i].time_us = run->status.counts.list[i].time_us;
+  }
   run->seconds = (double)(monotonic_ns() - measurement->begin_ns) / 1e9;
   for (size_t i = 0; i < batch->len && status == 0; i++) {
     status = wake_stats_add(&run->stats, &batch->list[i]);
@@ -112,7 +116,7 @@ static void find_end(struct measurement *measurement, bool is_interrupted) {
               "core %d woke after %.2f us at %.6f s of CLOCK_MONOTONIC; it had "
               "been in %s for %.2f us, and interrupt %u woke it",
               run->core, wake_latency_us(above), (double)above->ltime_ns / 1e9,
-              run->status.states.list[above->state].name,
+              run->states.list[above->state].name,
               (double)above->us[WAKE_SILENT_TIME], above->interrupt);
   else if (run->status.is_gone)
     why_fails(why, 0,
@@ -226,6 +230,7 @@ static int measure_core(int core, const struct wake_arguments *options) {
                                      measurement.why) != 0)
     return say_failure(COMMAND, "%s", measurement.why);
   wake_core_states("", core, &measurement.batch.states);
+  measurement.run.states = measurement.batch.states;
   latency_limit_read(&measurement.run.limit, "", core);
   int status = begin(&measurement);
   if (status == 0) {

@@ -15,6 +15,7 @@ struct wake_run {
   const char *method;
   double seconds;
   struct wake_collect_status status;
+  struct wake_states states;  /* with their counts in the measurement */
   struct latency_limit limit; /* before the measurement */
   double budget_us;           /* 0: none */
   /* The first datapoint whose latency, as wake_latency_us returns it, is above
@@ -29,7 +30,7 @@ double wake_latency_us(const struct wake_point *point);
 /* What a measurement says about an idle state: its first latency that is known,
  * compared with the exit latency that is advertised. */
 struct wake_row {
-  const struct wake_histogram *latency;
+  const struct histogram *latency;
   double p50_us, p99_us, max_us; /* NAN: too few datapoints */
   const char *verdict; /* "as advertised", "dearer", "not reached", "too few";
                           without a cpuidle driver "not advertised" */

@@ -4,11 +4,10 @@
 
 #include <math.h>
 
-static void put_metrics(struct json *json,
-                        const struct wake_histogram *histograms) {
+static void put_metrics(struct json *json, const struct histogram *histograms) {
   json_open_array(json, "metrics");
   for (int metric = 0; metric < WAKE_METRICS; metric++) {
-    const struct wake_histogram *histogram = &histograms[metric];
+    const struct histogram *histogram = &histograms[metric];
     if (histogram->count == 0)
       continue;
     json_open_object(json, NULL);
@@ -46,7 +45,7 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
 }
 
 static void put_state(struct json *json, const struct wake_run *run, int s) {
-  const struct wake_state *state = &run->status.states.list[s];
+  const struct wake_state *state = &run->states.list[s];
   struct wake_row row = wake_row_of(run, s);
   json_open_object(json, NULL);
   json_text(json, "state", state->name);
@@ -66,7 +65,7 @@ static void put_state(struct json *json, const struct wake_run *run, int s) {
 }
 
 static void put_advice(struct json *json, const struct wake_run *run) {
-  const struct wake_states *states = &run->status.states;
+  const struct wake_states *states = &run->states;
   struct wake_advice advice = wake_advise(run);
   json_open_object(json, "budget");
   json_number(json, "us", run->budget_us);
@@ -86,7 +85,7 @@ static void put_above(struct json *json, const struct wake_run *run) {
   json_open_object(json, "above");
   json_number(json, "latency_us", wake_latency_us(above));
   json_thousandths(json, "monotonic_s", (double)above->ltime_ns / 1e9);
-  json_text(json, "state", run->status.states.list[above->state].name);
+  json_text(json, "state", run->states.list[above->state].name);
   json_number(json, "silent_us", (double)above->us[WAKE_SILENT_TIME]);
   json_unsigned(json, "interrupt", above->interrupt);
   json_close_object(json);
@@ -97,7 +96,7 @@ void wake_write_json(FILE *out, const struct wake_run *run) {
   put_measurement(json, run);
   put_metrics(json, run->stats.of[WAKE_ALL_STATES]);
   json_open_array(json, "states");
-  for (int s = 0; s < run->status.states.len; s++)
+  for (int s = 0; s < run->states.len; s++)
     put_state(json, run, s);
   json_close_array(json);
   if (run->budget_us > 0)

@@ -14,7 +14,7 @@ double wake_latency_us(const struct wake_point *point) {
 }
 
 struct wake_row wake_row_of(const struct wake_run *run, int number) {
-  const struct wake_state *state = &run->status.states.list[number];
+  const struct wake_state *state = &run->states.list[number];
   struct wake_row row = {
       .latency =
           &run->stats.of[number][wake_stats_latency(&run->stats, number)],
@@ -46,7 +46,7 @@ struct wake_row wake_row_of(const struct wake_run *run, int number) {
 }
 
 struct wake_advice wake_advise(const struct wake_run *run) {
-  const struct wake_states *states = &run->status.states;
+  const struct wake_states *states = &run->states;
   struct wake_advice advice = {.deepest = -1, .dma_us = NAN};
   for (int i = 0; i < states->len; i++)
     if (wake_row_of(run, i).p99_us <= run->budget_us)

@@ -55,12 +55,12 @@ static void write_head(FILE *out, const struct wake_run *run) {
 
 /* Writes a line of an idle state's table, which has a column for each metric
  * that is known: a figure or, if it is WAKE_FIGURES, the count. */
-static void write_figure(FILE *out, const struct wake_histogram *histograms,
+static void write_figure(FILE *out, const struct histogram *histograms,
                          enum wake_figure figure) {
   bool is_count = figure == WAKE_FIGURES;
   char line[WAKE_METRICS * (CELL + 1) + 1] = "", *end = line;
   for (int metric = 0; metric < WAKE_METRICS; metric++) {
-    const struct wake_histogram *histogram = &histograms[metric];
+    const struct histogram *histogram = &histograms[metric];
     char cell[CELL];
     number_text(cell, CELL, is_count ? "%.0f" : "%.2f",
                 is_count ? (double)histogram->count
@@ -78,12 +78,12 @@ static void write_figure(FILE *out, const struct wake_histogram *histograms,
  */
 
 #define FINE_BITS                                                              \
-  (WAKE_BUCKET_BITS - 1) /* of a bucket within a bar's range                   \
-                          */
+  (HISTOGRAM_BITS - 1) /* of a bucket within a bar's range                     \
+                        */
 
-static void write_histogram(FILE *out, const struct wake_histogram *histogram,
+static void write_histogram(FILE *out, const struct histogram *histogram,
                             enum wake_metric metric, int width) {
-  uint64_t counts[(WAKE_BUCKETS >> FINE_BITS) + 1] = {0}, most = 0;
+  uint64_t counts[(HISTOGRAM_BUCKETS >> FINE_BITS) + 1] = {0}, most = 0;
   int below_1_us = 20, first = histogram->first >> FINE_BITS,
       last = histogram->last >> FINE_BITS;
   first = first < below_1_us ? below_1_us - 1 : first;
@@ -102,9 +102,9 @@ static void write_histogram(FILE *out, const struct wake_histogram *histogram,
     memset(bar, '#', (size_t)length);
     bar[length] = '\0';
     fprintf(out, "%9.1f to %-8.1f %7llu %s\n",
-            i < below_1_us ? 0 : wake_bucket_us(i << FINE_BITS),
-            wake_bucket_us((i + 1) << FINE_BITS), (unsigned long long)counts[i],
-            bar);
+            i < below_1_us ? 0 : histogram_limit(i << FINE_BITS),
+            histogram_limit((i + 1) << FINE_BITS),
+            (unsigned long long)counts[i], bar);
   }
 }
 
@@ -115,13 +115,13 @@ static void write_histogram(FILE *out, const struct wake_histogram *histogram,
 /* Writes nothing if the state has no datapoints. */
 static void write_state(FILE *out, const struct wake_run *run, int state,
                         int width) {
-  const struct wake_histogram *histograms = run->stats.of[state];
+  const struct histogram *histograms = run->stats.of[state];
   enum wake_metric latency = wake_stats_latency(&run->stats, state);
   if (histograms[latency].count == 0)
     return;
   fprintf(out, "%s\n  us       ",
           state == WAKE_ALL_STATES ? "All states"
-                                   : run->status.states.list[state].name);
+                                   : run->states.list[state].name);
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (histograms[metric].count > 0)
       fprintf(out, " %12s", wake_metric_names[metric]);
@@ -133,7 +133,7 @@ static void write_state(FILE *out, const struct wake_run *run, int state,
 }
 
 static void write_table(FILE *out, const struct wake_run *run) {
-  const struct wake_states *states = &run->status.states;
+  const struct wake_states *states = &run->states;
   fputs("idle state    exit target   entered stayed  probes      50%      99%"
         "      max\n",
         out);
@@ -154,7 +154,7 @@ static void write_table(FILE *out, const struct wake_run *run) {
 }
 
 static void write_advice(FILE *out, const struct wake_run *run) {
-  const struct wake_states *states = &run->status.states;
+  const struct wake_states *states = &run->states;
   struct wake_advice advice = wake_advise(run);
   fprintf(out, "budget %g us: ", run->budget_us);
   if (advice.deepest < 0)
@@ -175,7 +175,7 @@ static void write_advice(FILE *out, const struct wake_run *run) {
 }
 
 void wake_write_text(FILE *out, const struct wake_run *run, int width) {
-  const struct wake_states *states = &run->status.states;
+  const struct wake_states *states = &run->states;
   int met = 0;
   write_head(out, run);
   for (int state = 0; state < states->len; state++)

@@ -259,7 +259,7 @@ int wake_collect_begin(struct wake_collect *collect, int core,
   reset(collect, core);
   if (collect->options.counts_smis)
     begin_smis(collect);
-  wake_core_states("", core, &collect->before);
+  wake_core_counts("", core, &collect->before);
   __atomic_store_n(&probe->core, (uint32_t)core, __ATOMIC_SEQ_CST);
   why[0] = '\0';
   int status = wake_core_run(core, start, goes_on, collect, why);
@@ -305,19 +305,22 @@ int wake_collect_poll(struct wake_collect *collect,
   return status;
 }
 
+bool wake_collect_is_done(const struct wake_collect *collect) {
+  const volatile struct wake_probe *probe = collect->programs.probe;
+  return probe->armed >= probe->armed_max && !probe->steps.is_armed &&
+         !probe->steps.is_pending;
+}
+
 void wake_collect_status(const struct wake_collect *collect,
                          struct wake_collect_status *status) {
   const volatile struct wake_probe *probe = collect->programs.probe;
   uint64_t smis;
-  *status = (struct wake_collect_status){
-      .armed = probe->armed,
-      .datapoints = collect->datapoints,
-      .is_gone = is_gone(collect),
-      .is_done = probe->armed >= probe->armed_max && !probe->steps.is_armed &&
-                 !probe->steps.is_pending,
-      .idles = probe->steps.idles,
-      .smis = -1,
-      .states = collect->after};
+  *status = (struct wake_collect_status){.armed = probe->armed,
+                                         .datapoints = collect->datapoints,
+                                         .is_gone = is_gone(collect),
+                                         .idles = probe->steps.idles,
+                                         .smis = -1,
+                                         .counts = collect->after};
   for (int i = 0; i < WAKE_DROPS; i++)
     status->drops[i] = probe->steps.drops[i];
   status->drops[WAKE_DROP_MINORITY] = collect->minority;
@@ -327,8 +330,8 @@ void wake_collect_status(const struct wake_collect *collect,
         (uint64_t)(probe->steps.is_armed != 0) +
         (probe->steps.is_pending != 0) + (probe->head - collect->tail);
   if (collect->is_measuring)
-    wake_core_states("", collect->core, &status->states);
-  status->usage = wake_states_since(&status->states, &collect->before);
+    wake_core_counts("", collect->core, &status->counts);
+  status->usage = wake_states_since(&status->counts, &collect->before);
   if (collect->smis >= 0 &&
       read(collect->smis, &smis, sizeof(smis)) == sizeof(smis))
     status->smis = (int64_t)smis;
@@ -359,7 +362,7 @@ void wake_collect_end(struct wake_collect *collect) {
     collect->has_thread = false;
   }
   if (collect->is_measuring)
-    wake_core_states("", collect->core, &collect->after);
+    wake_core_counts("", collect->core, &collect->after);
   __atomic_store_n(&probe->core, WAKE_NO_CORE, __ATOMIC_SEQ_CST);
   collect->is_measuring = false;
   const struct timespec while_programs_end = timespec_of_ns(NS_PER_S / 1000);

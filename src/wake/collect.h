@@ -66,6 +66,9 @@ int wake_collect_begin(struct wake_collect *collect, int core,
 #define WAKE_EVENTS_KEPT 2000
 int wake_collect_poll(struct wake_collect *collect, struct wake_points *points);
 
+/* True if all armed_max events are over. */
+bool wake_collect_is_done(const struct wake_collect *collect);
+
 struct wake_collect_status {
   uint64_t armed;      /* events */
   uint64_t datapoints; /* that wake_collect_poll has added */
@@ -78,7 +81,7 @@ struct wake_collect_status {
   uint64_t idles; /* how many idle states the programs saw the core enter */
   int64_t usage;  /* number of idle states that cpuidle counted; -1: unknown */
   int64_t smis;   /* system management interrupts; -1: not counted here */
-  struct wake_states states; /* with their counts since the beginning */
+  struct wake_states counts; /* of cpuidle since the beginning; nothing else */
 };
 
 /* Says what has happened from wake_collect_begin until now, or until

@@ -64,36 +64,42 @@ static double read_number(const char *root, int core, int state,
              : NAN;
 }
 
-void wake_core_states(const char *root, int core, struct wake_states *states) {
-  int len = 0;
+void wake_core_counts(const char *root, int core, struct wake_states *states) {
   *states = (struct wake_states){0};
-  for (; len < WAKE_STATES_MAX; len++) {
-    struct wake_state *state = &states->list[len];
-    char *name = state->name;
-    double entries = read_number(root, core, len, "usage");
-    if (isnan(entries) ||
-        !read_line(name, sizeof(state->name), CPU "cpuidle/state%d/name", root,
-                   core, len))
+  for (int i = 0; i < WAKE_STATES_MAX; i++) {
+    double entries = read_number(root, core, i, "usage");
+    if (isnan(entries))
       break;
+    states->list[i].entries = (uint64_t)entries;
+    states->list[i].time_us =
+        (uint64_t)fmax(read_number(root, core, i, "time"), 0);
+    states->len++;
+  }
+}
+
+void wake_core_states(const char *root, int core, struct wake_states *states) {
+  wake_core_counts(root, core, states);
+  for (int i = 0; i < states->len; i++) {
+    struct wake_state *state = &states->list[i];
+    char *name = state->name;
+    read_line(name, sizeof(state->name), CPU "cpuidle/state%d/name", root, core,
+              i);
     for (; *name != '\0'; name++) /* a metric, and a value in a CSV file */
       if (!isalnum((unsigned char)*name) && strchr("-_.", *name) == NULL)
         *name = '_';
-    state->latency_us = read_number(root, core, len, "latency");
-    state->residency_us = read_number(root, core, len, "residency");
-    state->is_disabled = read_number(root, core, len, "disable") > 0;
-    state->entries = (uint64_t)entries;
-    state->time_us = (uint64_t)fmax(read_number(root, core, len, "time"), 0);
+    state->latency_us = read_number(root, core, i, "latency");
+    state->residency_us = read_number(root, core, i, "residency");
+    state->is_disabled = read_number(root, core, i, "disable") > 0;
   }
-  if (len == 0)
-    states->list[len++] = (struct wake_state){
+  if (states->len == 0)
+    states->list[states->len++] = (struct wake_state){
         .name = "idle", .latency_us = NAN, .residency_us = NAN};
-  states->len = len;
 }
 
 int64_t wake_states_since(struct wake_states *states,
                           const struct wake_states *before) {
   int64_t sum = 0;
-  if (states->len != before->len || isnan(states->list[0].latency_us))
+  if (states->len != before->len || states->len == 0)
     return -1;
   for (int i = 0; i < states->len; i++) {
     states->list[i].entries -= before->list[i].entries;

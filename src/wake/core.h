@@ -12,6 +12,10 @@
  * name is "idle" here, and nothing is known about it. */
 void wake_core_states(const char *root, int core, struct wake_states *states);
 
+/* Reads only how often and how long the core was in each state. Without a
+ * cpuidle driver, or if the core is offline, there is no state. */
+void wake_core_counts(const char *root, int core, struct wake_states *states);
+
 /* Subtracts earlier counts of the states. Returns how many idle states the core
  * has entered in between, or -1 if cpuidle has no driver for the core or the
  * core is offline. */

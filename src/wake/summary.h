@@ -1,29 +1,14 @@
-/* summary: statistics of datapoints, of which only numbers are kept: memory
- * does not grow with the number of datapoints. */
+/* summary: statistics of datapoints, in microseconds. */
 #ifndef PERCORE_WAKE_SUMMARY_H
 #define PERCORE_WAKE_SUMMARY_H
 
+#include "base/histogram.h"
 #include "wake.h"
-
-/* Buckets of equal width between two powers of 2: their limits are floats with
- * these bits of mantissa, so a bucket is at most 0.2 % wide. The first limit is
- * 2^-10 us, about 1 ns. */
-#define WAKE_BUCKET_BITS 9
-#define WAKE_BUCKETS (37 << WAKE_BUCKET_BITS)
-
-/* The values of a metric. */
-struct wake_histogram {
-  uint64_t count;
-  double min, max, mean; /* in us */
-  double squares;        /* sum of squares of differences from the mean */
-  int first, last;       /* the range of buckets that are not empty */
-  uint32_t *buckets;     /* WAKE_BUCKETS, or NULL if nothing was added */
-};
 
 #define WAKE_ALL_STATES WAKE_STATES_MAX
 
 struct wake_stats {
-  struct wake_histogram of[WAKE_STATES_MAX + 1][WAKE_METRICS];
+  struct histogram of[WAKE_STATES_MAX + 1][WAKE_METRICS];
 };
 
 /* Adds a datapoint to its state and to all states. If interrupts are on in the
@@ -37,13 +22,10 @@ void wake_stats_free(struct wake_stats *stats);
  * interrupts on, IntrLatency. Its count is 0 without datapoints. */
 enum wake_metric wake_stats_latency(const struct wake_stats *stats, int state);
 
-/* Returns the smallest value of a bucket, in microseconds. */
-double wake_bucket_us(int bucket);
-
 /* Returns a percentile, by linear interpolation between the two closest values,
  * as numpy and pandas do, within 0.1 %. NAN if fewer than 10 values
  * lie above the percentile. */
-double wake_percentile(const struct wake_histogram *histogram, double percent);
+double wake_percentile(const struct histogram *histogram, double percent);
 
 enum wake_figure {
   WAKE_MIN,
@@ -65,7 +47,6 @@ extern const struct wake_figure_name {
 } wake_figure_names[WAKE_FIGURES];
 
 /* Returns a figure in microseconds; NAN if there are too few values. */
-double wake_figure(const struct wake_histogram *histogram,
-                   enum wake_figure figure);
+double wake_figure(const struct histogram *histogram, enum wake_figure figure);
 
 #endif

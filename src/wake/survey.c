@@ -164,8 +164,7 @@ static bool is_valid(const struct wake_survey *survey, struct surveyed *core,
 /* Waits until all probes are done or the time is up. Returns false if `wait`
  * returned false. First sleeps for as long as the probes take on average,
  * because this thread would disturb the core if it woke up there earlier. */
-static bool wait_for_probes(const struct wake_survey *survey,
-                            struct wake_collect_status *status) {
+static bool wait_for_probes(const struct wake_survey *survey) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t begin = options->now_ns(options->context);
   uint64_t most =
@@ -176,11 +175,10 @@ static bool wait_for_probes(const struct wake_survey *survey,
   uint64_t left = until > begin ? until - begin : 0;
   bool going =
       options->wait(options->context, most / 2 < left ? most / 2 : left);
-  for (;; going = options->wait(options->context, POLL_NS)) {
-    wake_collect_status(survey->collect, status);
-    if (!going || status->is_done || options->now_ns(options->context) >= until)
-      return going;
-  }
+  while (going && !wake_collect_is_done(survey->collect) &&
+         options->now_ns(options->context) < until)
+    going = options->wait(options->context, POLL_NS);
+  return going;
 }
 
 /* Probes one core and adds its datapoints. Returns 0, -ENOMEM, or -EINTR if the
@@ -191,9 +189,10 @@ static int probe(struct wake_survey *survey, int number, char why[WHY_SIZE]) {
   if (core == NULL)
     return -ENOMEM;
   int status = wake_collect_begin(survey->collect, number, why);
-  if (status == 0 && !wait_for_probes(survey, &found))
+  if (status == 0 && !wait_for_probes(survey))
     status = -EINTR;
   if (status == 0) {
+    wake_collect_status(survey->collect, &found);
     survey->probes += found.armed;
     if (is_valid(survey, core, &found))
       status = wake_collect_poll(survey->collect, &core->points);
@@ -249,7 +248,7 @@ uint64_t wake_survey_figures(struct wake_survey *survey, int number,
   if (core == NULL || status != 0)
     return 0;
   for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
-    const struct wake_histogram *all = stats->of[WAKE_ALL_STATES];
+    const struct histogram *all = stats->of[WAKE_ALL_STATES];
     put_known(put, context, values[v].name,
               wake_percentile(&all[values[v].metric], values[v].percent));
   }

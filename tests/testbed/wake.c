@@ -81,7 +81,7 @@ struct summary {
 static void summarize(struct summary *summary, const struct wake_points *points,
                       enum wake_metric metric) {
   static struct wake_stats stats;
-  const struct wake_histogram *all = &stats.of[WAKE_ALL_STATES][metric];
+  const struct histogram *all = &stats.of[WAKE_ALL_STATES][metric];
   wake_stats_clear(&stats);
   for (size_t i = 0; i < points->len; i++)
     if (points->list[i].us[WAKE_SILENT_TIME] > WAY_IN_US)

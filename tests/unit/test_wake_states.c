@@ -19,14 +19,14 @@ static double cost_us[] = {0.4, 1.5, 84};
 static void begin(void) {
   run =
       (struct wake_run){.core = 3, .method = "bpf-timer", .limit.us = INFINITY};
-  run.status.states = (struct wake_states){
+  run.states = (struct wake_states){
       .len = 4,
       .list = {{.name = "POLL"},
                {.name = "C1", .latency_us = 2, .residency_us = 2},
                {.name = "C6", .latency_us = 30, .residency_us = 400},
                {.name = "C8", .latency_us = 300, .residency_us = 1200}}};
   run.status.smis = -1;
-  points = (struct wake_points){.states = run.status.states};
+  points = (struct wake_points){.states = run.states};
   steps = (struct wake_steps){.timer = TIMER};
   now = 1000000;
   seed = 1;
@@ -54,8 +54,8 @@ static void play(uint32_t state, double exit_us) {
   assert_true(is_point);
   assert_int_equal(wake_points_add(&points, &steps.event), 0);
   now += 5000;
-  run.status.states.list[state].entries++;
-  run.status.states.list[state].time_us += (now - steps.tbi) / 1000;
+  run.states.list[state].entries++;
+  run.states.list[state].time_us += (now - steps.tbi) / 1000;
 }
 
 /* Plays events of each state, which are mixed. */
@@ -122,13 +122,13 @@ TEST(a_state_is_dearer_only_beyond_what_the_kernel_itself_takes) {
   } cases[] = {
       {0, "as advertised"}, {2.2, "as advertised"}, {100, "as advertised"}};
   for (size_t i = 0; i < 3; i++) {
-    run.status.states.list[1].latency_us = cases[i].advertised_us;
+    run.states.list[1].latency_us = cases[i].advertised_us;
     assert_string_equal(wake_row_of(&run, 1).verdict, cases[i].verdict);
   }
   play_mix(0, 0, 1000);
-  run.status.states.list[2].latency_us = 107;
+  run.states.list[2].latency_us = 107;
   assert_string_equal(wake_row_of(&run, 2).verdict, "as advertised");
-  run.status.states.list[2].latency_us = 104;
+  run.states.list[2].latency_us = 104;
   assert_string_equal(wake_row_of(&run, 2).verdict, "dearer");
 }
 
@@ -136,13 +136,13 @@ TEST(few_datapoints_have_no_verdict) {
   play_mix(0, 19, 0);
   assert_string_equal(wake_row_of(&run, 1).words, "too few");
   assert_nan(wake_row_of(&run, 1).p50_us);
-  run.status.states.list[3].entries = 5; /* entered, but not woken from */
+  run.states.list[3].entries = 5; /* entered, but not woken from */
   assert_string_equal(wake_row_of(&run, 3).words, "too few");
 }
 
 TEST(why_a_state_is_not_reached_is_said) {
   play_mix(0, 100, 0);
-  run.status.states.list[2].is_disabled = true;
+  run.states.list[2].is_disabled = true;
   assert_string_equal(wake_row_of(&run, 2).words, "not reached: disabled");
   run.limit = (struct latency_limit){20, "/dev/cpu_dma_latency, held by x (1)"};
   assert_string_equal(wake_row_of(&run, 3).words, "not reached: above 20 us");
@@ -151,10 +151,9 @@ TEST(why_a_state_is_not_reached_is_said) {
 }
 
 TEST(without_cpuidle_nothing_is_advertised) {
-  run.status.states =
-      (struct wake_states){1, {{.name = "idle", .latency_us = NAN}}};
+  run.states = (struct wake_states){1, {{.name = "idle", .latency_us = NAN}}};
   run.status.usage = -1;
-  points.states = run.status.states;
+  points.states = run.states;
   assert_string_equal(wake_row_of(&run, 0).words, "not advertised");
   assert_non_null(strstr(json_of(), "\"idle_check\":\"unchecked\""));
 }
@@ -210,7 +209,7 @@ TEST(a_budget_allows_the_deepest_state_whose_p99_fits) {
 
 TEST(states_that_are_disabled_need_no_advice) {
   play_mix(0, 1500, 1500);
-  run.status.states.list[3].is_disabled = true;
+  run.states.list[3].is_disabled = true;
   assert_string_equal(
       advice(200), "budget 200 us: C6 is the deepest idle state that fits\n");
 }

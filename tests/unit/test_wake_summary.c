@@ -34,7 +34,7 @@ struct summary {
 };
 
 static struct summary summarize(int state) {
-  const struct wake_histogram *histogram = &stats.of[state][WAKE_USER_LATENCY];
+  const struct histogram *histogram = &stats.of[state][WAKE_USER_LATENCY];
   struct summary summary = {.count = histogram->count};
   for (int figure = 0; figure < WAKE_FIGURES; figure++)
     summary.us[figure] = wake_figure(histogram, (enum wake_figure)figure);

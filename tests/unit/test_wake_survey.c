@@ -93,13 +93,17 @@ int wake_collect_begin(struct wake_collect *collect, int core,
   return -EINVAL;
 }
 
+bool wake_collect_is_done(const struct wake_collect *collect) {
+  (void)collect;
+  return play.now_ns >= play.done_ns;
+}
+
 void wake_collect_status(const struct wake_collect *collect,
                          struct wake_collect_status *status) {
   (void)collect;
   *status =
       (struct wake_collect_status){.armed = PROBES,
                                    .is_gone = play.is_gone,
-                                   .is_done = play.now_ns >= play.done_ns,
                                    .idles = (uint64_t)(1000 - play.unseen),
                                    .usage = play.usage};
 }

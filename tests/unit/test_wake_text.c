@@ -13,8 +13,8 @@ static struct wake_run run;
 
 static void begin(void) {
   run = (struct wake_run){.method = "thread", .limit.us = INFINITY};
-  run.status = (struct wake_collect_status){
-      .usage = -1, .smis = -1, .states = {1, {{.name = "C1"}}}};
+  run.status = (struct wake_collect_status){.usage = -1, .smis = -1};
+  run.states = (struct wake_states){1, {{.name = "C1"}}};
 }
 
 static void end(void) { wake_stats_free(&run.stats); }
@@ -53,8 +53,7 @@ static int count(const char *text, const char *words) {
 }
 
 TEST(statistics_and_a_histogram_are_of_all_states_and_of_each) {
-  run.status.states =
-      (struct wake_states){2, {{.name = "POLL"}, {.name = "C1"}}};
+  run.states = (struct wake_states){2, {{.name = "POLL"}, {.name = "C1"}}};
   add(0, false);
   char *text = text_of(&run);
   assert_int_equal(count(text, "All states"), 0);
@@ -103,13 +102,13 @@ TEST(the_lines_of_a_long_measurement_fit_80_columns) {
                                             .datapoints = 12345678,
                                             .idles = 12345678,
                                             .usage = 23456789,
-                                            .smis = 123456,
-                                            .states.len = 1};
-  run.status.states.list[0] = (struct wake_state){.latency_us = 12345,
-                                                  .residency_us = 123456,
-                                                  .entries = 123456789,
-                                                  .time_us = 86400000000};
-  strcpy(run.status.states.list[0].name, name);
+                                            .smis = 123456};
+  run.states.len = 1;
+  run.states.list[0] = (struct wake_state){.latency_us = 12345,
+                                           .residency_us = 123456,
+                                           .entries = 123456789,
+                                           .time_us = 86400000000};
+  strcpy(run.states.list[0].name, name);
   for (int reason = 0; reason < WAKE_DROPS; reason++)
     run.status.drops[reason] = 1234567;
   run.limit.us = 3;
