@@ -66,14 +66,14 @@ struct percore_load_options {
 struct percore_load;
 
 /* Takes the loads from the board, or opens counters on the cores of this
- * machine. For counters, chooses a source for each core
- * and tests the sources in separate threads, which takes up to a second. The
- * affinity of the caller never changes. options may be NULL. Returns 0, or -1
- * with errno: EINVAL (an invalid option), ENOMEM, ENOENT (no cores found; with
- * "only", no fresh board that this user may read), ENOTSUP (no source of loads
- * works here). Counters use two descriptors per core. At least 256 descriptors
- * stay free for the program, and the limit on open files is never changed;
- * cores for which no descriptor is left use the source "idle". */
+ * machine. For counters, chooses a source for each core and tests the sources
+ * in separate threads, which takes up to a second. The affinity of the caller
+ * never changes. options may be NULL. Returns 0, or -1 with errno: EINVAL (an
+ * invalid option), ENOMEM, ENOENT (no cores found; with "only", no fresh board
+ * that this user may read), ENOTSUP (no source of loads works here). Counters
+ * use two descriptors per core. At least 256 descriptors stay free for the
+ * program, and the limit on open files is never changed; cores for which no
+ * descriptor is left use the source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
@@ -307,6 +307,9 @@ struct percore_options {
   int huge_pages; /* 1: put the whole region in huge pages, allocated at once */
   int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
   int off;   /* 1: make a sink, without memory, thread or message */
+  /* 1: every user who can reach the runtime directory may read the region, not
+   * only root and the directory's group */
+  int all_users;
 };
 
 struct percore_region;
@@ -323,7 +326,6 @@ struct percore_region;
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
  *   EADDRINUSE    another process serves this name and instance
- *   ETIMEDOUT     a process holds the lock of the runtime directory
  *   EPERM         another user's producer died and left its socket in a sticky
  *                 directory; that user or root must remove the socket
  *   or another errno of open(2), flock(2) or bind(2)
@@ -334,12 +336,7 @@ struct percore_region;
  *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
  *   or an errno of memfd_create(2), mmap(2) or pthread_create(3).
- *
- * Another process claims the name, because whoever holds the lock of the
- * runtime directory could block this one for ever. It is cloned as by fork(2),
- * without fork handlers. That takes 10 to 100 ms for each GiB of private
- * memory, and then the first write to each of its pages causes a page fault:
- * create regions before the program fills its memory. */
+ */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
@@ -520,9 +517,10 @@ int percore_open(struct percore_reader **reader, const char *region,
  * process with clone(2) that receives the region; no fork handler runs, and
  * that process has ended when this returns 0 or 1. Returns 1 if the producer
  * has changed since the last call, 0 if it is the same, or -1 with errno;
- * percore_reader_error has the reason: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT,
- * ...   no process serves the region EPROTO the region breaks a rule of
- * percore-region(7) */
+ * percore_reader_error has the reason:
+ *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
+ *   EPROTO   the region breaks a rule of percore-region(7)
+ *   EBUSY    a producer of the same user sent what cannot be closed */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state

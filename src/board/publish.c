@@ -1,19 +1,28 @@
 #include "publish.h"
 
-#include "base/cached.h"
 #include "base/clock.h"
+#include "cycles/sampling_thread.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <string.h>
+
+#define CREATE_NS (NS_PER_S / 10)
 
 struct board {
   enum board_readers readers;
   struct journal journal;
+  size_t periods_len;
+  double period_s[FIGURES_PERIODS_MAX];
+  uint32_t cores_len;
+  bool begun; /* the creator was started */
+  struct sampling_thread creator;
+  /* The creator's until it has ended. */
   struct percore_region *region; /* NULL: there was no picture yet */
   percore_owned_table_t rows;
+  bool *has_row; /* of each core */
 };
 
 struct board *board_open(enum board_readers readers,
@@ -29,28 +38,30 @@ struct board *board_open(enum board_readers readers,
 void board_close(struct board *board) {
   if (board == NULL)
     return;
+  sampling_thread_stop(&board->creator, UINT64_MAX);
   if (board->region != NULL)
     percore_destroy(board->region);
+  free(board->has_row);
   free(board);
 }
 
 static struct percore_region_status status_of(const struct board *board) {
   struct percore_region_status status = {.size = sizeof(status)};
-  if (board->region != NULL)
-    percore_status(board->region, &status);
+  percore_status(board->region, &status);
   return status;
 }
 
 bool board_is_published(const struct board *board) {
-  return status_of(board).served != 0;
+  return !board->creator.started && board->region != NULL &&
+         status_of(board).served != 0;
 }
 
 /* ---------------------------------------------------------------------------
  * Publishing
  */
 
-static void create(struct board *board, const struct snapshot *snapshot,
-                   uint32_t cores) {
+static void *create(void *argument) {
+  struct board *board = argument;
   const char *sources[SOURCES + 1], *proofs[PROOF_REFUTED + 1];
   char names[FIGURES_PERIODS_MAX][BOARD_NAME_SIZE];
   struct percore_field fields[BOARD_COLUMNS];
@@ -59,10 +70,13 @@ static void create(struct board *board, const struct snapshot *snapshot,
       .help = "The load of each core",
       .storage = PERCORE_OWNED,
       .fields = fields,
-      .field_count = (uint32_t)(BOARD_AVERAGE + snapshot->periods_len),
-      .max_rows = cores,
+      .field_count = (uint32_t)(BOARD_AVERAGE + board->periods_len),
+      .max_rows = board->cores_len,
       .flags = PERCORE_CONSISTENT};
-  const struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  const struct percore_options options = {.size = sizeof(options),
+                                          .quiet = 1,
+                                          .all_users =
+                                              board->readers == BOARD_ALL};
   for (int i = 0; i <= SOURCES; i++)
     sources[i] = source_name((enum source_kind)(SOURCE_NONE + i));
   for (int i = 0; i <= PROOF_REFUTED; i++)
@@ -71,9 +85,9 @@ static void create(struct board *board, const struct snapshot *snapshot,
     fields[i] = board_column(i)->field;
   fields[BOARD_COLUMN(source)].states = sources;
   fields[BOARD_COLUMN(proof)].states = proofs;
-  for (size_t i = 0; i < snapshot->periods_len; i++) {
+  for (size_t i = 0; i < board->periods_len; i++) {
     snprintf(names[i], sizeof(names[i]), BOARD_AVERAGE_NAME,
-             snapshot->period_s[i]);
+             board->period_s[i]);
     fields[BOARD_AVERAGE + i].name = names[i];
   }
   if (percore_create(&board->region, BOARD_NAME, &table, 1, &options) != 0) {
@@ -85,22 +99,25 @@ static void create(struct board *board, const struct snapshot *snapshot,
                                            : status.reason);
   }
   percore_owned_table(board->region, 0, &board->rows);
+  return NULL;
 }
 
-/* The library gives the socket to the group; it may also have made it anew. Who
- * may remove it can put a link in its place, or keep others from looking for a
- * name that is gone. */
-static void open_to_all(void) {
-  char path[4096];
-  const char *folder = getenv("PERCORE_RUNTIME_DIR");
-  snprintf(path, sizeof(path), "%s/" BOARD_NAME ".sock",
-           folder != NULL ? folder : "/run/percore");
-  int file = cached_open(path, O_NOFOLLOW);
-  if (file < 0)
-    return;
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-  (void)chmod(path, 0666);
-  close(file);
+/* True if the board exists. A thread of its own creates it, because creating a
+ * region waits for the lock of its directory, which must not delay loads.
+ * Usually, that takes a moment. */
+static bool is_created(struct board *board, const struct snapshot *snapshot,
+                       uint32_t cores) {
+  uint64_t wait_until_ns = 0;
+  if (!board->begun) {
+    board->periods_len = snapshot->periods_len;
+    memcpy(board->period_s, snapshot->period_s, sizeof(board->period_s));
+    board->cores_len = cores;
+    board->has_row = calloc(cores, sizeof(*board->has_row));
+    board->begun = board->has_row != NULL &&
+                   sampling_thread_start(&board->creator, create, board) == 0;
+    wait_until_ns = clock_now_ns(CLOCK_MONOTONIC) + CREATE_NS;
+  }
+  return board->begun && sampling_thread_stop(&board->creator, wait_until_ns);
 }
 
 /* ---------------------------------------------------------------------------
@@ -131,8 +148,10 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
     for (size_t i = 0; i < snapshot->periods_len; i++)
       row.average[i] = board_or(core->load_average[i], core->busy);
   }
-  if (percore_row_add_at(board->region, 0, number, NULL, number) != 0 &&
-      errno != EEXIST)
+  board->has_row[number] =
+      board->has_row[number] ||
+      percore_row_add_at(board->region, 0, number, NULL, number) == 0;
+  if (!board->has_row[number])
     return;
   percore_owned_row_t handle = percore_owned_row(board->rows, number);
   percore_row_begin(handle);
@@ -146,10 +165,8 @@ void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology) {
   static const struct core_figures not_measured = {.core = 0};
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  if (board->region == NULL)
-    create(board, snapshot, (uint32_t)topology->cores_len);
-  if (board->readers == BOARD_ALL)
-    open_to_all();
+  if (!is_created(board, snapshot, (uint32_t)topology->cores_len))
+    return;
   for (size_t i = snapshot->cores_len; i-- > 0;)
     if (snapshot->cores[i].core < topology->cores_len)
       write_core(board, snapshot, topology, &snapshot->cores[i], now_ns);

@@ -18,12 +18,14 @@ struct board;
 /* Makes a board that is not published yet. Returns NULL if out of memory. */
 struct board *board_open(enum board_readers readers,
                          const struct journal *journal);
-/* Ends the board. Accepts NULL. */
+/* Ends the board and removes its files. Accepts NULL. */
 void board_close(struct board *board);
 
 /* Writes a picture; each row is consistent. Only one thread at a time may call
- * this. The first call publishes the board. If that fails, it tells the
- * journal, and the library tries again every two seconds. */
+ * this. The first call starts a thread that publishes the board, and waits up
+ * to 0.1 s for it; if the board is not published by then, the picture is left
+ * out. If publishing fails, that thread tells the journal, and the library
+ * tries again every two seconds. */
 void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology);
 

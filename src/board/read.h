@@ -21,7 +21,7 @@ void board_reader_close(struct board_reader *reader); /* NULL is ignored */
 /* Returns 1 if there is a new picture, 0 if nothing has changed, or -ESTALE if
  * there is no board or it has died. Only reads the clock until the next picture
  * is due. Makes no system call while the board lives; otherwise looks for one
- * at most once in 0.1 s, and then may block for a second. */
+ * at most once a second, and then may block for a second. */
 int board_reader_update(struct board_reader *reader);
 
 /* Reads a core of the last picture, or of the next if that is just written.

@@ -2,7 +2,6 @@ noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
 	src/percore.h \
 	src/base/affinity.h \
-	src/base/cached.h \
 	src/base/array.h \
 	src/base/bpf.h \
 	src/base/clock.h \

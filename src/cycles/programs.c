@@ -1,7 +1,6 @@
 #include "programs.h"
 
 #include "base/bpf.h"
-#include "base/cached.h"
 #include "softirq_words.h"
 
 #include <errno.h>
@@ -12,6 +11,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #ifdef PERCORE_BPF
 #include "cycles/clocks.lskel.h"
@@ -269,7 +269,7 @@ static int check_owner(const char *path, struct stat *file,
 static int check_folder(char why[WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
-  int fd = cached_open(IDLE_CLOCK_PINS, O_DIRECTORY);
+  int fd = open(IDLE_CLOCK_PINS, O_PATH | O_CLOEXEC | O_DIRECTORY);
   int status = fd < 0 || fstatfs(fd, &kind) != 0 ? -errno : 0;
   if (fd >= 0)
     close(fd);

@@ -10,8 +10,12 @@
 #include "wake_sampler.h"
 
 #include "base/clock.h"
+#include "cycles/sampling_thread.h"
+#include "region/name.h"
 
 #include "utils/common/common.h"
+
+#include <dirent.h>
 
 #define PLUGIN_NAME "percore"
 
@@ -207,11 +211,34 @@ static int percore_init(void) {
                                       RETRY_INTERVAL, NULL);
 }
 
+static void *list_directory(void *unused) {
+  DIR *directory = opendir(region_runtime_dir());
+  if (directory != NULL) {
+    (void)readdir(directory);
+    closedir(directory);
+  }
+  return unused;
+}
+
+/* Removing files waits for the lock of their directory, and the process cannot
+ * end meanwhile. Listing the directory waits as well, but does not keep the
+ * process from ending. */
+static bool can_remove_files(void) {
+  static struct sampling_thread lister;
+  return sampling_thread_start(&lister, list_directory, NULL) == 0 &&
+         sampling_thread_stop(&lister,
+                              clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S / 4);
+}
+
+/* The end of the process ends the plugin's own regions as well, but leaves
+ * their files. */
 static int percore_shutdown(void) {
   sampler_stop(plugin.sampler);
-  board_close(plugin.board);
+  if (can_remove_files()) {
+    board_close(plugin.board);
+    map_sampler_stop(plugin.map_sampler);
+  }
   machine_linux_close(plugin.machine);
-  map_sampler_stop(plugin.map_sampler);
   wake_sampler_stop(plugin.wake_sampler);
   region_thread_stop(plugin.region_thread);
   return 0;

@@ -4,6 +4,8 @@
 
 #include "put.h"
 
+#include "base/clock.h"
+
 #include "utils/common/common.h"
 
 #include <grp.h>
@@ -11,6 +13,11 @@
 #include <unistd.h>
 
 #define SILENT_NS UINT64_C(1000000000)
+
+/* How long a region must have been read, without a message about it, before
+ * what happens to it is always reported: at first, and after a message. */
+#define CALM_NS (10 * NS_PER_S)
+#define TOLD_CALM_NS (60 * NS_PER_S)
 
 const char *region_health_group_remedy(const char *path,
                                        char text[REGION_REMEDY_SIZE]) {
@@ -41,23 +48,23 @@ static const char *remedy_of(const struct region_instance *instance,
   return fault->error == EDQUOT ? "; raise MaxMemory" : "";
 }
 
-/* Logs once why the instance is not read. If the reason then becomes EBUSY,
- * because processes that refused the region's descriptors cannot exit, logs
- * this as well: the refusal is always logged first. c_complain is not used
- * because it is for collectd's own threads. */
+/* Logs once why the instance is not read. c_complain is not used because it is
+ * for collectd's own threads. */
 static void complain(struct region_instance *instance) {
   char remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
     return; /* there is no producer, which tell_change() reports */
-  if (instance->complaint == 0 ||
-      (error == EBUSY && instance->complaint != EBUSY)) {
+  if (instance->complaint == 0) {
     const char *why = error == ETIMEDOUT
                           ? "its producer listens but does not answer"
                           : region_reader_error(instance->reader);
-    region_warn(region_about(instance, why), "region %s is not read: %s%s",
-                instance->label, why, remedy_of(instance, remedy));
+    /* EBUSY: all regions of the user have one message */
+    region_warn(error == EBUSY ? region_about_host(instance->watch)
+                               : region_about(instance, why),
+                "region %s is not read: %s%s", instance->label, why,
+                remedy_of(instance, remedy));
     instance->complaint = error;
   }
 }
@@ -93,16 +100,34 @@ static enum region_health health_of(const struct region_instance *instance) {
                                                                  : REGION_WELL;
 }
 
-static void tell(const struct region_instance *instance, int severity,
+/* True if the event is reported however many lines the log has: that a region
+ * which was read for some time is gone, for example, and then that it is back.
+ * A region that comes and goes all the time has a share of the log. */
+static bool is_heard(struct region_instance *instance, int severity) {
+  uint64_t calm_ns =
+      instance->watch->now.monotonic_ns - instance->calm_since_ns;
+  bool is_known = instance->calm_since_ns != 0 &&
+                  calm_ns >= (instance->was_told ? TOLD_CALM_NS : CALM_NS);
+  bool ends_alarm = instance->alarmed && severity == NOTIF_OKAY;
+  if (is_known || ends_alarm)
+    instance->alarmed = severity != NOTIF_OKAY;
+  else if (!region_log_takes(region_about(instance, NULL)))
+    return false;
+  instance->calm_since_ns = instance->watch->now.monotonic_ns;
+  instance->was_told = true;
+  return true;
+}
+
+static void tell(struct region_instance *instance, int severity,
                  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Logs an event, and sends it as a notification. */
-static void tell(const struct region_instance *instance, int severity,
+static void tell(struct region_instance *instance, int severity,
                  const char *format, ...) {
   notification_t note = {.severity = severity,
                          .time = NS_TO_CDTIME_T(instance->watch->now.stamp_ns)};
   va_list arguments;
-  if (!region_log_takes(region_about(instance, NULL)))
+  if (!is_heard(instance, severity))
     return;
   va_start(arguments, format);
   vsnprintf(note.message, sizeof(note.message), format, arguments);
@@ -114,7 +139,7 @@ static void tell(const struct region_instance *instance, int severity,
   put_notification(&note, instance->label, "regions");
 }
 
-static void tell_workers(const struct region_instance *instance) {
+static void tell_workers(struct region_instance *instance) {
   static const struct {
     bool were;
     int severity;
@@ -188,6 +213,8 @@ void region_health_conclude(struct region_instance *instance) {
   bool alive = region_instance_is_alive(instance);
   judge_silence(instance, now->monotonic_ns);
   if (alive) {
+    if (instance->calm_since_ns == 0)
+      instance->calm_since_ns = now->monotonic_ns;
     no_longer_complain(instance);
     tell_refusals(instance);
   } else

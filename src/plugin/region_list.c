@@ -52,6 +52,13 @@ static void remove_instance(struct region_watch *watch,
  * New instances
  */
 
+/* True if the instance is read or about to be. What is refused has no
+ * descriptors and takes no place. */
+static bool takes_place(const struct region_instance *instance) {
+  return instance->health != REGION_DEAD &&
+         region_reader_presence(instance->reader) != REGION_ABSENT;
+}
+
 /* Returns how many instances may be added: not more than INSTANCES_MAX are
  * read, and each has descriptors, of which known instances need some once they
  * are connected. */
@@ -59,49 +66,49 @@ static long count_places(const struct region_watch *watch) {
   long places = INSTANCES_MAX, of_files = descriptors_available();
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next) {
-    places -= instance->health != REGION_DEAD;
-    if (instance->health != REGION_DEAD && !region_instance_is_alive(instance))
+    places -= takes_place(instance);
+    if (takes_place(instance) && !region_instance_is_alive(instance))
       of_files -= INSTANCE_DESCRIPTORS;
   }
   return MAX(0, MIN(places, of_files / INSTANCE_DESCRIPTORS));
 }
 
-/* Returns how many regions of the new instance's user count against it: the
- * number of free places must exceed them. Root, collectd's own user and users
- * named by AllowUser are not limited. */
+/* Returns how many regions of the user count against a new one: the number of
+ * free places must exceed them. Root, collectd's own user and users named by
+ * AllowUser are not limited. */
 static long count_of_user(const struct region_watch *watch,
-                          const struct region_instance *new) {
+                          const struct region_config *config, uid_t uid) {
   long of_user = 0;
-  if (new->uid == 0 || new->uid == geteuid() ||
-      (new->budget->config->users_given &&region_config_may_read(
-          new->uid, (void *)new->budget->config)))
+  if (uid == 0 || uid == geteuid() ||
+      (config->users_given && region_config_may_read(uid, (void *)config)))
     return 0;
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next)
-    of_user += instance->health != REGION_DEAD && instance->uid == new->uid;
+    of_user += takes_place(instance) && instance->uid == uid;
   return of_user;
 }
 
-/* If the list is full, removes the ended instance that was served least
- * recently. */
+/* If the list is full, removes the instance without a place that was served
+ * least recently. */
 static void make_place(struct region_watch *watch) {
   struct region_instance **gone = NULL;
   for (struct region_instance **link = &watch->instances; *link != NULL;
        link = &(*link)->next)
-    if ((*link)->health == REGION_DEAD &&
+    if (!takes_place(*link) &&
         (gone == NULL || (*link)->served_ns < (*gone)->served_ns))
       gone = link;
   if (watch->instances_len >= INSTANCES_MAX && gone != NULL)
     remove_instance(watch, gone);
 }
 
-/* Returns true if there is room to read the new instance. Otherwise, logs the
- * reason once. */
+/* Returns true if there is room to read a region of the user. Otherwise, logs
+ * the reason once. */
 static bool has_place(struct region_watch *watch,
-                      const struct region_instance *new) {
+                      const struct region_title *title,
+                      const struct region_config *config, uid_t uid) {
   struct rlimit limit = {0};
   long places = count_places(watch);
-  if (places > count_of_user(watch, new)) {
+  if (places > count_of_user(watch, config, uid)) {
     make_place(watch);
     return true;
   }
@@ -113,16 +120,31 @@ static bool has_place(struct region_watch *watch,
       "read: "
       "end producers, add the user to AllowUser, or raise "
       "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu.",
-      new->label, (unsigned)new->uid, places, INSTANCES_MAX,
+      title->region, (unsigned)uid, places, INSTANCES_MAX,
       (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
           INSTANCE_DESCRIPTORS * INSTANCES_MAX);
+  watch->directory_ns = 0; /* tries again in the next round */
   return false;
 }
 
-/* Opens a reader for a socket. Returns NULL if no process listens on it. Such a
- * socket takes no place, because a killed producer leaves its socket behind,
- * and a producer that changes its name at each start may leave many. */
-static struct region_reader *find_producer(const struct region_title *label,
+/* Logs why a socket is not connected to: once for all instances of a region,
+ * and for all regions of users from whom nothing is received. */
+static void tell_refused(struct region_watch *watch,
+                         const struct region_title *title,
+                         struct region_reader *reader) {
+  struct region_about about = region_about_host(watch);
+  if (region_reader_errno(reader) != EBUSY)
+    about.region = title->region;
+  region_warn(about, "region %s is not read: %s", title->region,
+              region_reader_error(reader));
+}
+
+/* Opens a reader for a socket. Returns NULL if no process listens on it, or if
+ * it may not be connected to. Such a socket takes no place: for example, a
+ * killed producer leaves its socket behind, and a producer that changes its
+ * name at each start may leave many. */
+static struct region_reader *find_producer(struct region_watch *watch,
+                                           const struct region_title *title,
                                            const struct region_config *config) {
   struct region_reader_options options = {
       .keep_from_children = true,
@@ -130,13 +152,18 @@ static struct region_reader *find_producer(const struct region_title *label,
       .argument = (void *)config,
   };
   struct region_reader *reader;
-  if (region_reader_open(&reader, label->region, region_title_instance(label),
+  if (region_reader_open(&reader, title->region, region_title_instance(title),
                          &options) != 0)
     return NULL;
-  if (region_reader_connect(reader) == 0 ||
-      (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTSOCK))
+  if (region_reader_connect(reader) == 0)
+    return reader;
+  bool refused = region_reader_fault(reader)->text[0] != '\0';
+  if (refused)
+    tell_refused(watch, title, reader);
+  else if (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTSOCK)
     return reader;
   region_reader_close(reader);
+  watch->strangers = true;
   return NULL;
 }
 
@@ -160,8 +187,8 @@ struct region_budget *region_budget_find(struct region_watch *watch,
   return watch->budgets = budget;
 }
 
-/* Makes an instance, which owns the reader. If out of memory or if there is no
- * place for the instance, closes the reader and returns NULL. */
+/* Makes an instance, which owns the reader. If out of memory, closes the reader
+ * and returns NULL. */
 static struct region_instance *make_instance(struct region_watch *watch,
                                              const struct region_title *label,
                                              const struct region_config *config,
@@ -185,11 +212,6 @@ static struct region_instance *make_instance(struct region_watch *watch,
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
   snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
            label->instance[0] != '\0' ? "@" : "", label->instance);
-  if (!has_place(watch, instance)) {
-    free_instance(instance);
-    watch->directory_ns = 0; /* tries again in the next round */
-    return NULL;
-  }
   region_reader_use_allowance(reader, &budget->memory);
   instance->next = watch->instances;
   watch->instances = instance;
@@ -202,28 +224,27 @@ static struct region_instance *make_instance(struct region_watch *watch,
  * A scan of the directory
  */
 
-/* Connects to a socket that belongs to no known instance. Returns the new
- * instance, or NULL if none was made. */
+/* Connects to a socket of this user that belongs to no known instance. Returns
+ * the new instance, or NULL if none was made. */
 static struct region_instance *meet_new(struct region_watch *watch,
-                                        const struct region_title *label) {
+                                        const struct region_title *label,
+                                        uid_t owner) {
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
-  if (config == NULL)
+  if (config == NULL || !has_place(watch, label, config, owner))
     return NULL;
-  struct region_reader *reader = find_producer(label, config);
-  if (reader != NULL)
-    return make_instance(watch, label, config, reader);
-  watch->strangers = true;
-  return NULL;
+  struct region_reader *reader = find_producer(watch, label, config);
+  return reader != NULL ? make_instance(watch, label, config, reader) : NULL;
 }
 
-static void meet(struct region_watch *watch, const struct region_title *label) {
+static void meet(struct region_watch *watch, const struct region_title *label,
+                 uid_t owner) {
   struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
-    instance = meet_new(watch, label);
+    instance = meet_new(watch, label, owner);
   if (instance == NULL)
     return;
-  instance->met = true;
+  instance->met = instance->found_anew = true;
   region_reader_find(instance->reader, true);
 }
 
@@ -238,10 +259,13 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-static bool is_socket(DIR *directory, const char *file) {
+static bool is_socket(DIR *directory, const char *file, uid_t *owner) {
   struct stat status;
-  return fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISSOCK(status.st_mode);
+  if (fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISSOCK(status.st_mode))
+    return false;
+  *owner = status.st_uid;
+  return true;
 }
 
 bool region_watch_is_idle(const struct region_watch *watch) {
@@ -264,9 +288,10 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a socket may have been added since the last scan began. Sockets at
- * which nobody listens are tried again now and then, because they may have been
- * between bind(2) and listen(2). */
+/* True if a socket may have been added since the last scan began. Sockets that
+ * were not connected to are tried again now and then: they may have been
+ * between bind(2) and listen(2), or the reason for which they were refused is
+ * gone. */
 static bool may_have_changed(struct region_watch *watch) {
   struct stat status;
   if (stat(region_runtime_dir(), &status) != 0) {
@@ -307,13 +332,16 @@ static void end_scan(struct region_watch *watch) {
   closedir(watch->directory);
   watch->directory = NULL;
   for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
+       instance = instance->next) {
     region_reader_find(instance->reader, instance->met);
+    watch->strangers |= region_instance_is_refused(instance);
+  }
 }
 
 /* Takes the next step of a scan. Returns false if there is nothing to do. */
 static bool go_on(struct region_watch *watch) {
   struct region_title title;
+  uid_t owner;
   if (watch->directory == NULL)
     return false;
   const struct dirent *file = readdir(watch->directory);
@@ -322,8 +350,8 @@ static bool go_on(struct region_watch *watch) {
   else if (region_title_split(&title, file->d_name,
                               region_title_length(file->d_name)) &&
            strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-           is_socket(watch->directory, file->d_name))
-    meet(watch, &title);
+           is_socket(watch->directory, file->d_name, &owner))
+    meet(watch, &title, owner);
   return true;
 }
 
@@ -362,8 +390,7 @@ void region_list_look(struct region_watch *watch) {
 
 void region_list_forget(struct region_watch *watch) {
   for (struct region_instance **link = &watch->instances; *link != NULL;) {
-    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS ||
-        region_reader_errno((*link)->reader) == EBUSY)
+    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
       link = &(*link)->next;
     else
       remove_instance(watch, link);

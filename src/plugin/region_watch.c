@@ -417,6 +417,7 @@ static void end_producer(struct region_instance *instance) {
 
 static void look_after(struct region_instance *instance) {
   instance->looked_in = instance->watch->round;
+  instance->found_anew = false;
   if (instance->ending_since_ns != 0)
     begin_scan(instance);
   else
@@ -429,13 +430,16 @@ static void look_after_known(struct region_instance *instance) {
 }
 
 /* Looks after the names without a producer, until `end_ns`: those that had to
- * wait in the previous round first. At least one is looked after. */
+ * wait in the previous round first. At least one is looked after. A producer
+ * that was refused is not connected to again until a scan has found it again.
+ */
 static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
   bool has_time = true;
   for (int waited = 1; waited >= 0; waited--)
     for (struct region_instance *instance = watch->instances;
          instance != NULL && has_time; instance = instance->next)
-      if (instance->looked_in + (uint64_t)waited < watch->round) {
+      if (instance->looked_in + (uint64_t)waited < watch->round &&
+          (instance->found_anew || !region_instance_is_refused(instance))) {
         look_after(instance);
         has_time = region_watch_now_ns(watch) <= end_ns;
       }

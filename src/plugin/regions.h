@@ -298,16 +298,20 @@ struct region_instance {
                                have ended, until its last counts are read; 0 */
   uint64_t counted_in;      /* the last round in which its workers were read */
   enum region_health health;
-  bool met;       /* the present scan of the directory has found its socket */
-  bool restarted; /* the name has a different producer than in the previous
-                     round */
-  bool silent;    /* a process listens but does not answer, or is stopped */
+  bool met;        /* the present scan of the directory has found its socket */
+  bool found_anew; /* a scan has found its socket since it was looked after */
+  bool restarted;  /* the name has a different producer than in the previous
+                      round */
+  bool silent;     /* a process listens but does not answer, or is stopped */
   uint64_t silent_since_ns;
   /* CLOCK_BOOTTIME: no producer of the name that started later was read. */
   uint64_t after_boottime_ns;
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
-  int complaint;      /* errno of the last logged reason why the instance is not
-                         read; 0: none */
+  /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
+  uint64_t calm_since_ns;
+  bool was_told, alarmed; /* ever reported; reported, and not well since then */
+  int complaint; /* errno of the last logged reason why the instance is not
+                    read; 0: none */
 };
 
 struct region_watch {
@@ -316,7 +320,7 @@ struct region_watch {
   size_t instances_len;
   DIR *directory;             /* that the present scan reads; NULL: none */
   uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
-  bool strangers;             /* it has sockets at which nobody listens */
+  bool strangers;             /* it has sockets that were not connected to */
   uint64_t after_boottime_ns; /* initial value of that of an instance */
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
@@ -498,6 +502,13 @@ static inline bool
 region_instance_is_unanswered(const struct region_instance *instance) {
   return region_reader_errno(instance->reader) == ETIMEDOUT ||
          region_reader_presence(instance->reader) == REGION_SILENT;
+}
+
+/* True if what the producer handed over breaks a rule, as it will again. */
+static inline bool
+region_instance_is_refused(const struct region_instance *instance) {
+  return region_reader_errno(instance->reader) == EPROTO &&
+         region_reader_presence(instance->reader) == REGION_ABSENT;
 }
 
 void region_instance_free_inputs(struct region_instance *instance);

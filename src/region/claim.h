@@ -14,9 +14,8 @@
 struct region_claim {
   char lock_path[REGION_PATH_SIZE], socket_path[REGION_PATH_SIZE];
   int lock, listener; /* -1 if not open */
-  int answers;        /* from the process that claims the name; -1: none */
-  pid_t child;        /* that process; 0: none */
-  dev_t device;       /* device of the socket's file */
+  mode_t mode;        /* of the socket's file */
+  dev_t device;       /* of the socket's file */
   ino_t inode;
 };
 
@@ -26,11 +25,9 @@ int region_claim_init(struct region_claim *claim, const char *region,
                       const struct percore_options *options);
 
 /* Claims the name and listens, or recreates a removed socket, with a new
- * listener. Another process does so, for which this waits at most wait_ms. On
- * failure, returns -1 with errno and changes nothing: EADDRINUSE, if another
- * process holds the name; ETIMEDOUT, if a call with the same name should look
- * again later. */
-int region_claim_take(struct region_claim *claim, int wait_ms);
+ * listener. Returns 0, or -1 with errno: EADDRINUSE, if another process holds
+ * the name. The name, if this process holds it, is kept. */
+int region_claim_take(struct region_claim *claim);
 
 /* True if the socket at the path belongs to the listener. */
 bool region_claim_is_found(const struct region_claim *claim);

@@ -1,5 +1,5 @@
-/* connection.c: connects to a producer's socket without waiting for a lock of
- * the directory, and notices when the producer ends. */
+/* connection.c: connects to a producer's socket, and notices when the producer
+ * ends. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -16,14 +16,13 @@
 
 #include "connection.h"
 
-#include "base/cached.h"
-
 void region_connection_init(struct region_connection *connection) {
   *connection = (struct region_connection){
-      .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
+      .file = -1, .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
 }
 
 void region_connection_close(struct region_connection *connection) {
+  region_close_fd(&connection->file);
   region_close_fd(&connection->socket);
   region_close_fd(&connection->memfd);
   region_close_fd(&connection->pidfd);
@@ -39,48 +38,44 @@ static void learn_peer(struct region_connection *connection) {
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
-/* Opens the file of a socket without following a symbolic link. Otherwise, a
- * user with write access to the directory could make root look up a path that
- * blocks, such as an automounter's. For the same reason, statx must not
- * query the file system of the file. */
-static int find_socket(const char *path) {
+/* Does not follow a symbolic link. Otherwise, a user with write access to the
+ * directory could make root look up a path that blocks, such as an
+ * automounter's. For the same reason, statx must not query the file system of
+ * the file. */
+int region_connection_find(struct region_connection *connection,
+                           const char *path) {
   struct statx status;
-  int file = cached_open(path, O_NOFOLLOW);
-  if (file < 0 || (statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-                         STATX_TYPE, &status) == 0 &&
-                   S_ISSOCK(status.stx_mode)))
-    return file;
-  close(file);
-  errno = ENOTSOCK;
-  return -1;
+  region_connection_init(connection);
+  connection->file = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+  if (connection->file < 0)
+    return -1;
+  if (statx(connection->file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+            STATX_TYPE | STATX_UID, &status) == 0 &&
+      S_ISSOCK(status.stx_mode)) {
+    connection->owner = status.stx_uid;
+    return 0;
+  }
+  region_connection_close(connection);
+  return region_failed(ENOTSOCK);
 }
 
-static int connect_to(int socket, int file) {
+int region_connection_open(struct region_connection *connection) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d",
-           file);
-  return connect(socket, (struct sockaddr *)&address, sizeof(address));
-}
-
-int region_connection_open(struct region_connection *connection,
-                           const char *path) {
-  region_connection_init(connection);
-  int file = find_socket(path);
-  if (file < 0)
-    return -1;
+           connection->file);
   connection->socket =
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool connected =
-      connection->socket >= 0 && connect_to(connection->socket, file) == 0;
-  region_close_fd(&file);
+  bool connected = connection->socket >= 0 &&
+                   connect(connection->socket, (struct sockaddr *)&address,
+                           sizeof(address)) == 0;
+  region_close_fd(&connection->file);
   if (connected) {
     learn_peer(connection);
     return 0;
   }
   int error = errno;
   region_connection_close(connection);
-  errno = error;
-  return -1;
+  return region_failed(error);
 }
 
 bool region_connection_is_open(const struct region_connection *connection) {

@@ -53,12 +53,14 @@ void region_reader_find(struct region_reader *reader, bool found) {
 }
 
 /* Drops a connection that was not received from. A child takes along what has
- * arrived. */
+ * arrived, if it may. */
 static void drop_coming(struct region_reader *reader) {
+  struct region_connection *coming = &reader->coming;
   struct region_fault ignored;
-  if (reader->coming.socket >= 0 && reader->coming.memfd < 0)
-    (void)region_receive_hello(&reader->coming, &reader->child, &ignored);
-  region_connection_close(&reader->coming);
+  if (coming->socket >= 0 && coming->memfd < 0 &&
+      region_receive_may(coming->owner, &ignored))
+    (void)region_receive_hello(coming, &ignored);
+  region_connection_close(coming);
 }
 
 void region_reader_close(struct region_reader *reader) {
@@ -66,7 +68,6 @@ void region_reader_close(struct region_reader *reader) {
     return;
   region_connection_close(&reader->connection);
   drop_coming(reader);
-  (void)region_receive_is_held_up(&reader->child);
   region_view_close(&reader->view);
   free(reader);
 }
@@ -160,31 +161,37 @@ static enum region_event leave(struct region_reader *reader) {
   return REGION_WENT;
 }
 
-int region_reader_connect(struct region_reader *reader) {
-  struct region_connection *coming = &reader->coming;
+static bool may_read(struct region_reader *reader, uid_t uid) {
   const struct region_reader_options *options = &reader->options;
-  if (coming->socket >= 0)
+  return options->may_read == NULL ||
+         options->may_read(uid, options->argument) ||
+         region_fails(&reader->fault, EACCES,
+                      "its producer runs as a user that is not allowed; "
+                      "AllowUser names those that are");
+}
+
+/* The owner of the socket, which is known before there is a connection, is
+ * almost always the user of the process that listens. */
+static bool connects(struct region_reader *reader) {
+  struct region_connection *coming = &reader->coming;
+  if (reader->is_absent)
+    return region_fails(&reader->fault, ENOENT, "");
+  if (region_connection_find(coming, reader->path) != 0)
+    return region_fails(&reader->fault, errno, "");
+  if (!may_read(reader, coming->owner) ||
+      !region_receive_may(coming->owner, &reader->fault))
+    return false;
+  if (region_connection_open(coming) != 0) /* EAGAIN: its queue is full */
+    return region_fails(&reader->fault, errno == EAGAIN ? ETIMEDOUT : errno,
+                        "");
+  return may_read(reader, coming->uid);
+}
+
+int region_reader_connect(struct region_reader *reader) {
+  if (reader->coming.socket >= 0 || connects(reader))
     return 0;
-  if (reader->is_absent) {
-    region_fails(&reader->fault, ENOENT, "");
-  } else if (region_receive_is_held_up(&reader->child)) {
-    region_fails(&reader->fault, EBUSY,
-                 "a process that received descriptors from its producer cannot "
-                 "exit; perhaps a file system does not answer");
-  } else if (region_connection_open(coming, reader->path) != 0) {
-    /* EAGAIN: its queue of connections is full */
-    region_fails(&reader->fault, errno == EAGAIN ? ETIMEDOUT : errno, "");
-  } else if (options->may_read != NULL &&
-             !options->may_read(coming->uid, options->argument)) {
-    drop_coming(reader);
-    region_fails(&reader->fault, EACCES,
-                 "its producer runs as a user that is not allowed; "
-                 "AllowUser names those that are");
-  } else {
-    return 0;
-  }
-  errno = reader->fault.error;
-  return -1;
+  drop_coming(reader);
+  return region_failed(reader->fault.error);
 }
 
 uid_t region_reader_listener(const struct region_reader *reader) {
@@ -209,7 +216,9 @@ static bool await_hello(struct region_reader *reader) {
       drop_coming(reader);
     return false;
   }
-  if (region_receive_hello(coming, &reader->child, &reader->fault) == 0)
+  if (!region_receive_may(coming->owner, &reader->fault))
+    return false;
+  if (region_receive_hello(coming, &reader->fault) == 0)
     return true;
   region_connection_close(coming);
   return false;
@@ -337,7 +346,8 @@ int region_reader_reset(struct region_reader *reader, uint32_t table,
   struct region_connection connection;
   if (!has_view(reader) || reader->left)
     return region_failed(ENODEV);
-  if (region_connection_open(&connection, reader->path) != 0)
+  if (region_connection_find(&connection, reader->path) != 0 ||
+      region_connection_open(&connection) != 0)
     return -1;
   int status = connection.uid == reader->connection.uid
                    ? region_message_ask(connection.socket, &question, wait_ms)

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -18,6 +20,71 @@
 
 enum { STACK_SIZE = 64 << 10, MAX_FD = 65536, EXIT_MS = 20, LIFE_S = 1 };
 
+/* ---------------------------------------------------------------------------
+ * Children that have not ended
+ */
+
+enum { HELD_MAX = 16, NO_CHILD = 0, CHANGING = -1 };
+
+/* Children that were waited for in vain. Whoever changes `child` from NO_CHILD
+ * to CHANGING owns the element until it changes `child` again. */
+static struct held {
+  atomic_int child;    /* its pid */
+  atomic_uint owner;   /* of the socket from which it received */
+  atomic_int producer; /* pid of the producer; 0: not visible */
+} held[HELD_MAX];
+
+/* A forked child has none of these children, which waitpid(2) tells it. */
+static bool has_ended(pid_t child) {
+  return waitpid(child, NULL, WNOHANG | __WALL) != 0;
+}
+
+static bool is_free(struct held *of) {
+  int child = of->child;
+  if (child > 0 && has_ended(child))
+    (void)atomic_compare_exchange_strong(&of->child, &child, NO_CHILD);
+  return child <= 0 || of->child != child;
+}
+
+bool region_receive_may(uid_t owner, struct region_fault *fault) {
+  struct held *found = NULL;
+  int count = 0;
+  for (struct held *of = held; of < held + HELD_MAX; of++) {
+    if (is_free(of))
+      continue;
+    count++;
+    if (found == NULL || of->owner == owner)
+      found = of;
+  }
+  if (found == NULL || (count < HELD_MAX && found->owner != owner))
+    return true;
+  region_fails(fault, EBUSY, "");
+  snprintf(fault->text, sizeof(fault->text),
+           "process %d of user %u sent a descriptor that cannot be closed, "
+           "perhaps because a file system does not answer; nothing more is "
+           "received from %s until that process and its file system have ended",
+           found->producer, found->owner,
+           count < HELD_MAX ? "this user" : "any user");
+  return false;
+}
+
+/* If many threads receive at once, there may be no element left. */
+static void remember(pid_t child, const struct region_connection *connection) {
+  for (struct held *of = held; of < held + HELD_MAX; of++) {
+    int none = NO_CHILD;
+    if (atomic_compare_exchange_strong(&of->child, &none, CHANGING)) {
+      of->owner = connection->owner;
+      of->producer = connection->pid;
+      of->child = child;
+      return;
+    }
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * The child
+ */
+
 /* The sockets of the child: from `producer` it receives the region's memory,
  * and through `child` it passes the memory on, with a fault whose error is 0 on
  * success. It does not write the answer to memory, because under valgrind it
@@ -26,13 +93,9 @@ struct ends {
   int producer, child;
 };
 
-bool region_receive_is_held_up(pid_t *child) {
-  if (*child != 0 && waitpid(*child, NULL, WNOHANG | __WALL) != 0)
-    *child = 0;
-  return *child != 0;
-}
-
-void region_keep_only(int one, int two) {
+/* Closes all descriptors but two, because a process that can never exit must
+ * not keep a port, pipe, lock or connection of its parent open. */
+static void keep_only(int one, int two) {
   int low = one < two ? one : two, high = one < two ? two : one;
 #ifdef SYS_close_range
   if ((low == 0 || syscall(SYS_close_range, 0u, (unsigned)low - 1, 0u) == 0) &&
@@ -113,7 +176,7 @@ run(void *argument) {
   struct region_passed passed;
   char byte;
   limit();
-  region_keep_only(ends->producer, ends->child);
+  keep_only(ends->producer, ends->child);
   if (chdir("/") != 0) /* its working directory could prevent an unmount */
     _exit(1);
   shutdown(ends->producer, SHUT_RD);
@@ -124,16 +187,24 @@ run(void *argument) {
   _exit(0);
 }
 
+/* ---------------------------------------------------------------------------
+ * The parent
+ */
+
 /* Waits a moment for the child's end, which usually takes microseconds. */
-static void await_end(pid_t *child) {
+static bool ends_soon(pid_t child) {
   struct timespec pause = {.tv_nsec = 1000000};
-  for (int i = 0; i < EXIT_MS && region_receive_is_held_up(child); i++)
+  for (int i = 0; i < EXIT_MS; i++) {
+    if (has_ended(child))
+      return true;
     nanosleep(&pause, NULL);
+  }
+  return false;
 }
 
-/* Returns 0, or -1 with errno. All signals are blocked, because the child would
- * run handlers in the memory of this process. */
-static int start(struct ends *ends, pid_t *child) {
+/* Returns the pid, or -1 with errno. All signals are blocked, because the child
+ * would run handlers in the memory of this process. */
+static pid_t start(struct ends *ends) {
   sigset_t all, before;
   char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -141,25 +212,21 @@ static int start(struct ends *ends, pid_t *child) {
     return -1;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  *child = clone(run, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK, (void *)ends);
+  pid_t child =
+      clone(run, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK, (void *)ends);
   int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   munmap(stack, STACK_SIZE);
   errno = error;
-  if (*child < 0) {
-    *child = 0;
-    return -1;
-  }
-  return 0;
+  return child;
 }
 
 /* Takes the child's answer. The child ends before the parent goes on, except
  * under valgrind. */
 static bool take_answer(struct region_connection *connection, int from,
                         struct region_fault *fault) {
-  struct pollfd ready = {.fd = from, .events = POLLIN};
   struct region_passed passed;
-  (void)poll(&ready, 1, 2000 * LIFE_S);
+  (void)region_poll(from, POLLIN, 2000 * LIFE_S);
   if (region_packet_receive(from, fault, sizeof(*fault), &passed) !=
       sizeof(*fault))
     return region_fails(fault, ETIMEDOUT, ""); /* the child was killed */
@@ -171,20 +238,24 @@ static bool take_answer(struct region_connection *connection, int from,
   return true;
 }
 
-int region_receive_hello(struct region_connection *connection, pid_t *child,
+int region_receive_hello(struct region_connection *connection,
                          struct region_fault *fault) {
   struct ends ends = {.producer = connection->socket};
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return region_fails(fault, errno, "") - 1;
   ends.child = pair[1];
-  bool started = start(&ends, child) == 0;
-  if (!started)
+  pid_t child = start(&ends);
+  if (child < 0)
     region_fails(fault, errno, "no process can be started to receive it");
   close(pair[1]);
-  bool received = started && take_answer(connection, pair[0], fault);
-  if (started)
-    await_end(child);
+  bool received = child > 0 && take_answer(connection, pair[0], fault);
   close(pair[0]);
+  while (child > 0 && !ends_soon(child))
+    if (!received) { /* otherwise, nothing can hold it up for long */
+      remember(child, connection);
+      (void)region_receive_may(connection->owner, fault);
+      break;
+    }
   return received ? 0 : region_failed(fault->error);
 }

@@ -9,25 +9,23 @@
  * alone, after it has let go of the memory. This process waits until then,
  * about 0.2 ms, and receives no descriptor itself from any producer. A
  * descriptor that is still in the queue of a socket that this process closes is
- * not flushed. */
+ * not flushed.
+ *
+ * At most 16 children are held up at once. While a child is held up, nothing
+ * more is received from the user whose socket it received from. */
 #ifndef PERCORE_REGION_RECEIVE_H
 #define PERCORE_REGION_RECEIVE_H
 
 #include "connection.h"
 
-/* Closes all descriptors but two, because a process that can never exit must
- * not keep a port, pipe, lock or connection of its parent open. */
-void region_keep_only(int one, int two);
+/* True if a child may receive from this user's socket. Otherwise, sets *fault
+ * to EBUSY and names the process to end. Thread-safe. */
+bool region_receive_may(uid_t owner, struct region_fault *fault);
 
-/* True if a child is still held up. Until it has ended, none is started for the
- * same reader. *child is its pid; 0: none. */
-bool region_receive_is_held_up(pid_t *child);
-
-/* Receives HELLO, which must be in the connection's queue. From then on,
- * nothing more can arrive. No child may be held up. Returns 0, or -1 and sets
- * *fault.
- */
-int region_receive_hello(struct region_connection *connection, pid_t *child,
+/* Receives HELLO, which must be in the connection's queue, if a child may. From
+ * then on, nothing more can arrive. Returns 0, or -1 and sets *fault: EBUSY, if
+ * what was received holds up the child. Thread-safe. */
+int region_receive_hello(struct region_connection *connection,
                          struct region_fault *fault);
 
 #endif

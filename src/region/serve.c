@@ -34,32 +34,19 @@ static int watch(struct server *server, int fd) {
   return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-static int count_connections(const struct server *server, uid_t uid) {
-  int count = 0;
-  for (int i = 0; i < SERVER_CONNECTIONS; i++)
-    count += server->connections[i].uid == uid;
-  return count;
-}
-
 /* Returns a free element for a connection. If no element is free, closes the
- * oldest connection of the user with the most connections and returns its
- * element, so that no user can evict the readers of another. */
+ * oldest connection: its reader connects again and loses no count. */
 static struct server_connection *make_place(struct server *server) {
-  struct server_connection *victim = NULL;
-  int most = 0;
+  struct server_connection *oldest = &server->connections[0];
   for (int i = 0; i < SERVER_CONNECTIONS; i++) {
     struct server_connection *connection = &server->connections[i];
     if (connection->fd < 0)
       return connection;
-    int count = count_connections(server, connection->uid);
-    if (count > most ||
-        (count == most && connection->number < victim->number)) {
-      victim = connection;
-      most = count;
-    }
+    if (connection->number < oldest->number)
+      oldest = connection;
   }
-  region_close_fd(&victim->fd);
-  return victim;
+  region_close_fd(&oldest->fd);
+  return oldest;
 }
 
 /* Sends HELLO and watches the connection. Returns false if the peer only wanted
@@ -126,32 +113,29 @@ static bool handle_message(struct percore_region *region,
   return region_message_send(from->fd, &message, NULL, 0);
 }
 
-/* How long to wait for the process that claims a name: when the application
- * creates the region, and in a turn, during which the region is locked. */
-enum { CLAIM_MS = 500, CLAIM_IN_TURN_MS = 10 };
-
 /* Claims the name, or makes its socket anew. A directory can appear, a process
- * that has the name can end, and rights can be given. */
-static int claim_name(struct server *server, int wait_ms) {
-  int status = region_claim_take(&server->claim, wait_ms);
-  server->error = status == 0 ? 0 : errno;
+ * that has the name can end, and rights can be given. Call with the region
+ * locked, so that a fork finds the descriptors. */
+static void claim_name(struct server *server) {
+  bool claimed = region_claim_take(&server->claim) == 0 &&
+                 watch(server, server->claim.listener) == 0;
+  server->error = claimed ? 0 : errno;
   server->checked_ms = region_now_ms();
-  return status == 0 ? watch(server, server->claim.listener) : status;
 }
 
-static int restore(struct percore_region *region, int wait_ms) {
-  struct server *server = &region->server;
-  if (!region_lock(region))
-    return errno;
-  if (!region_claim_is_found(&server->claim))
-    (void)claim_name(server, wait_ms);
-  int error = server->error;
-  region_unlock(region);
-  return error;
+static bool is_found(const struct server *server) {
+  return server->error == 0 && region_claim_is_found(&server->claim);
 }
 
 int region_server_restore(struct percore_region *region) {
-  return restore(region, CLAIM_MS);
+  struct server *server = &region->server;
+  if (!region_lock(region))
+    return errno;
+  if (!is_found(server))
+    claim_name(server);
+  int error = server->error;
+  region_unlock(region);
+  return error;
 }
 
 /* Recreates the socket if it was removed, perhaps with its directory. Does not
@@ -163,8 +147,8 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
-  if (!region_claim_is_found(&server->claim))
-    (void)restore(region, CLAIM_IN_TURN_MS);
+  if (!is_found(server))
+    (void)region_server_restore(region);
 }
 
 /* How long the serving thread pauses after a turn: what readers send must not
@@ -325,7 +309,7 @@ bool region_server_claims(const struct percore_region *region, const char *name,
 void region_server_init(struct percore_region *region) {
   struct server *server = &region->server;
   pthread_mutex_init(&server->turn, NULL);
-  server->claim.lock = server->claim.listener = server->claim.answers = -1;
+  server->claim.lock = server->claim.listener = -1;
   server->epoll = server->stop = -1;
   for (int c = 0; c < SERVER_CONNECTIONS; c++)
     server->connections[c].fd = -1;
@@ -338,10 +322,11 @@ int region_server_start(struct percore_region *region, const char *name,
   server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (server->epoll >= 0 && server->stop >= 0 &&
       watch(server, server->stop) == 0 &&
-      region_claim_init(&server->claim, name, options) == 0 &&
-      (claim_name(server, CLAIM_MS) == 0 || server->error != 0) &&
-      (options->serving == PERCORE_SERVE_POLLED || start_thread(region) == 0))
-    return 0;
+      region_claim_init(&server->claim, name, options) == 0) {
+    (void)region_server_restore(region); /* server->error remembers why not */
+    if (options->serving == PERCORE_SERVE_POLLED || start_thread(region) == 0)
+      return 0;
+  }
   int saved = errno;
   region_server_stop(region);
   return region_failed(saved);

@@ -95,7 +95,6 @@ struct region_reader {
   struct region_connection coming;     /* to a producer that is not read yet */
   bool is_absent; /* region_reader_find: the socket does not exist */
   bool silent;    /* the last producer was waited for in vain */
-  pid_t child;    /* that received for this reader; 0: it has ended */
   struct region_view view;
   bool left;  /* the view's producer is gone */
   bool ended; /* the last producer that left had called percore_destroy */

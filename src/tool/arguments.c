@@ -54,8 +54,7 @@ void arguments_print_row(FILE *out, const char *left, int left_width,
   text_wrap(out, right, left_width + 4, HELP_WIDTH);
 }
 
-/* Writes the choices of an option to `text`, such as "auto, tsc or
- * time-enabled". */
+/* Writes the choices of an option to `text`, such as "auto, mperf or idle". */
 static void list_choices(char *text, size_t size,
                          const struct argument *argument) {
   text[0] = '\0';

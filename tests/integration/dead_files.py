@@ -1,23 +1,24 @@
-"""A producer that sends its readers a file instead of memory. The file is on a file
-system that this process serves. The file system never answers READ or FLUSH, so
-closing the file blocks until the file system ends. Needs root, because it mounts the file system in
-a new mount namespace.
+"""A member of the group that sends its readers a file instead of memory. The file is on a
+file system that this process serves. The file system never answers READ or FLUSH, so
+closing the file blocks until the file system ends. Needs root, because it mounts the file
+system in a new mount namespace.
 
-    dead_files.py SOCKET DIRECTORY
+    dead_files.py DIRECTORY SOCKET...
 
-Prints "ok" when readers can connect to SOCKET, or the reason why it cannot mount the
+Prints "ok" when readers can connect to each SOCKET, or the reason why it cannot mount the
 file system on DIRECTORY. The file system ends with this process."""
 
 import array
 import ctypes
 import os
+import select
 import signal
 import socket
 import stat
 import struct
 import sys
 
-from producers import hello
+from producers import MEMBER, hello
 
 FORGET, GETATTR, OPEN, INIT, FLUSH, READ = 2, 3, 14, 26, 25, 15
 LOOKUP, RELEASE, BATCH_FORGET = 1, 18, 42
@@ -79,16 +80,29 @@ def serve_files(device):
         os.write(device, head + (said or b""))
 
 
-def serve_region(path, file):
-    """Sends the file to every reader that connects to `path`, until this process is
-    killed. Never closes the file."""
-    fd = os.open(file, os.O_RDWR)
+def become_member():
+    os.setgroups([])
+    os.setgid(MEMBER)
+    os.setuid(MEMBER)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # setuid(2) has cleared it
+
+
+def listen_at(path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     listener.listen(16)
+    return listener
+
+
+def serve_regions(paths, file):
+    """Sends the file to every reader that connects to one of the paths, until this process
+    is killed. Never closes the file."""
+    fd = os.open(file, os.O_RDWR)
+    become_member()
+    listeners = [listen_at(path) for path in paths]
     print("ok", flush=True)
     while True:
-        peer, _ = listener.accept()
+        peer, _ = select.select(listeners, [], [])[0][0].accept()
         try:
             peer.sendmsg([hello(4096)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
                                           array.array("i", [fd]))])
@@ -98,12 +112,12 @@ def serve_region(path, file):
 
 
 def main():
-    path, directory = sys.argv[1:]
+    directory, *paths = sys.argv[1:]
     device = mount(directory)
     if os.fork() == 0:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.close(device)  # otherwise the file system would outlive its server
-        serve_region(path, f"{directory}/file")
+        serve_regions(paths, f"{directory}/file")
     serve_files(device)
 
 

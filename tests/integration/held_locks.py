@@ -5,7 +5,7 @@ namespace.
 
     held_locks.py DIRECTORY directory PATH     the lock of a directory, in which it may
                                                create files as a member of the group
-                                               65534: it lists a directory of its own
+                                               MEMBER: it lists a directory of its own
                                                there, which a second process removes
     held_locks.py DIRECTORY write PATH         none: it writes from the page to the memory
                                                that the producer at PATH hands over, and
@@ -29,10 +29,10 @@ import sys
 import threading
 import time
 
-from dead_files import LIBC, PR_SET_PDEATHSIG, mount, serve_files
+from dead_files import (LIBC, PR_SET_PDEATHSIG, become_member, mount,
+                        serve_files)
 from producers import SEALS, Impostor, hello
 
-MEMBER = 65534  # user and group
 GETDENTS64 = {"x86_64": 217, "aarch64": 61}[os.uname().machine]
 LIBC.mmap.restype = ctypes.c_void_p
 LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + \
@@ -62,13 +62,6 @@ def copy(page, call, fd):
     thread.start()
     thread.join(0.5)
     return said[0] if said else None
-
-
-def become_member():
-    os.setgroups([])
-    os.setgid(MEMBER)
-    os.setuid(MEMBER)
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # setuid(2) has cleared it
 
 
 def hold_directory(page, path):

@@ -41,6 +41,22 @@ class RuntimeDir:
         return f"{self.path}/{name}.sock"
 
 
+MEMBER = 65534  # a user, and the group of a GroupDir
+
+
+class GroupDir(RuntimeDir):
+    """A runtime directory in which another user is a member of the group, in a tmpfs like
+    /run."""
+
+    PLACE = "/dev/shm"
+
+    def __enter__(self):
+        super().__enter__()
+        os.chown(self.path, 0, MEMBER)
+        os.chmod(self.path, 0o3770)
+        return self
+
+
 class Producer:
     """A process that runs producer.c: it serves a region and takes commands."""
 

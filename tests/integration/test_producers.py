@@ -185,7 +185,8 @@ def test_rust():
         done = subprocess.run(
             ["rustc", "-O", f"{SOURCE}/contrib/producers/udp.rs", "-L", LIBRARY,
              "-l", "percore", "-o", f"{directory}/udp"],
-            capture_output=True, text=True, check=False, timeout=TIMEOUT)
+            capture_output=True, text=True, check=False, timeout=TIMEOUT,
+            env={**os.environ, "MAKEFLAGS": ""})  # those name descriptors of make
         check(done.returncode == 0 and done.stderr == "", done.stderr)
         check_udp("udprs", f"{directory}/udp")
 

@@ -1,6 +1,7 @@
 """What a user, a member of the group percore, or a producer can do to collectd and to an
 honest region beside: SECURITY.md refers to these tests."""
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -14,8 +15,8 @@ import threading
 import time
 
 from harness import Child, Collectd, Skip, check, is_root, run_all, say
-from producers import (ETH0, PACKETS, PORT, SEALS, SESSION, Impostor, Producer, RuntimeDir,
-                       hello)
+from producers import (ETH0, PACKETS, PORT, SEALS, SESSION, GroupDir, Impostor, Producer,
+                       RuntimeDir, hello)
 from region_format import CORE_TABLE, LIVE, OWNED, SLOTS, TABLES, Region
 
 INTERVAL = 0.2
@@ -50,19 +51,6 @@ class Honest(Producer):
 def need_fuse():
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount a file system")
-
-
-class GroupDir(RuntimeDir):
-    """A runtime directory in which another user is a member of the group, in a tmpfs like
-    /run."""
-
-    PLACE = "/dev/shm"
-
-    def __enter__(self):
-        super().__enter__()
-        os.chown(self.path, 0, NOBODY)
-        os.chmod(self.path, 0o3770)
-        return self
 
 
 def hold(what, path, directory):
@@ -122,6 +110,45 @@ for act in (lambda: os.open({runtime.path!r}, os.O_RDONLY),
         check(said.stdout.split() == ["refused"] * 2, f"{said}")
 
 
+MOUNTS = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def must(status, what):
+    if status != 0:
+        print(what, os.strerror(ctypes.get_errno()), flush=True)
+        sys.exit(1)
+must(libc.unshare(0x10000000 | 0x20000), "unshare")  # CLONE_NEWUSER, CLONE_NEWNS
+here = os.open("/", os.O_PATH)
+attributes = [(ctypes.c_uint64 * 4)(*words) for words in ((0, 4, 0, 0), (4, 0, 0, 0))]
+change = lambda which: libc.syscall(442, here, b"", 0x1000, attributes[which], 32)
+must(change(1), "mount_setattr")  # nodev
+print("ok", flush=True)
+while True:
+    change(1)
+"""
+
+
+def test_a_user_who_mounts():
+    """While a user outside the group changes mounts of its own as fast as it can, each
+    region is created and found"""
+    if not is_root():
+        raise Skip("other users need root")
+    with GroupDir(), Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        with contextlib.ExitStack() as stack:
+            storm = [stack.enter_context(
+                Child([sys.executable, "-c", MOUNTS], stdout=subprocess.PIPE, text=True,
+                      user=NOBODY + 1, group=NOBODY + 1, extra_groups=[]))
+                for _ in range(2)]
+            said = [process.stdout.readline().strip() for process in storm]
+            if said != ["ok", "ok"]:
+                raise Skip(f"this machine does not permit it: {said[0]}")
+            for i in range(20):
+                stack.enter_context(Producer(f"r{i}"))
+            collectd.wait_for(lambda: collectd.of(REGIONS)[-1:] and
+                              collectd.of(REGIONS)[-1].value == 20, 10, "20 regions")
+
+
 def test_a_held_file_position():
     """A producer that holds the lock of its memory's file position for ever is read, delays
     no other region, and does not keep collectd from stopping"""
@@ -173,6 +200,26 @@ def test_a_held_directory():
                 collectd.wait_for(lambda: collectd.of(GOOD)[-1].value == honest.counted, 10,
                                   "what was counted meanwhile")
                 honest.check_exact(collectd)
+
+
+def test_a_start_in_a_held_directory():
+    """A collectd that starts while a member holds the lock of the runtime directory reports
+    loads, and publishes the board and reads regions when the lock is free"""
+    need_fuse()
+    with GroupDir() as runtime, Honest() as honest, \
+            tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd:
+        with hold("directory", runtime.path, directory) as holder:
+            collectd.start()
+            collectd.wait_for_value(LOAD)
+            seen = len(collectd.of(LOAD))
+            time.sleep(10 * INTERVAL)
+            collectd.check_gaps(collectd.of(LOAD)[seen:], 3 * INTERVAL)
+            holder.kill()
+        collectd.wait_for(lambda: os.path.exists(runtime.socket("board")), 10, "the board")
+        collectd.wait_for_value(GOOD)
+        honest.check_exact(collectd)
+        check_stops(collectd)
 
 
 def a_reader_that_holds_the_memory(what, expected):
@@ -349,12 +396,12 @@ def test_forged_polls():
             clock = 0
             while not polling.wait(INTERVAL / 4):
                 clock += 1 << 56
-                for slot in (0, 2):
+                for slot, asleep in ((0, 0), (2, clock >> 1)):
                     # origin_tsc, and total_cycles, busy_cycles, sleep_cycles, polls
                     struct.pack_into("=Q", words, region.block(slot) + 16,
                                      ((clock >> 40) - clock) % 2**64)
                     struct.pack_into("=4Q", words, region.block(slot) + 64, clock, clock,
-                                     clock >> 1, clock)
+                                     asleep, clock)
         thread = threading.Thread(target=poll)
         thread.start()
         collectd.wait_for_value(USEFUL)

@@ -135,6 +135,7 @@ void play_round_set_back(void) {
 }
 
 void set_up(void) {
+  unit_make_runtime_dir();
   fake_reset();
   began_ns = boottime_ns();
   config_init(&config);
@@ -153,6 +154,12 @@ void end_producer(unsigned place) {
   served[place] = NULL;
 }
 
+void fill_log(void) {
+  for (uid_t user = 1; user <= 1000; user++)
+    (void)region_log_takes(
+        (struct region_about){.log = &watch->log, .uid = user});
+}
+
 void abandon_producer(unsigned place) { region_server_close(served[place]); }
 
 /* The plugin never frees its watch. */
@@ -160,6 +167,8 @@ static void free_watch(void) {
   struct region_sum *sum;
   if (watch == NULL)
     return;
+  if (watch->directory != NULL)
+    closedir(watch->directory);
   for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
     i->served_ns = 0;
   watch->now.monotonic_ns = UINT64_MAX;
@@ -190,6 +199,7 @@ void tear_down(void) {
     end_producer(i);
   forget_config();
   fake_reset();
+  unit_remove_runtime_dir();
 }
 
 struct percore_region *create(unsigned place, const char *instance,

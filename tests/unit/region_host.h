@@ -78,6 +78,10 @@ void end_producer(unsigned place);
  */
 void abandon_producer(unsigned place);
 
+/* Reports so many events of the regions of others that the log takes no more
+ * for an hour. */
+void fill_log(void);
+
 /* Returns the number of the row with this name. Adds the row if necessary. */
 uint32_t row_of(struct percore_region *region, unsigned table,
                 const char *name);

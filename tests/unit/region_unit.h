@@ -30,8 +30,8 @@ extern const struct percore_table unit_tables[TABLES];
 
 enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 
-/* Create and remove a runtime directory, as set-up and tear-down of a cmocka
- * group. */
+/* Create and remove a runtime directory. As set-up and tear-down of each test,
+ * they keep the region of a test that failed from disturbing the next. */
 void unit_make_runtime_dir(void);
 void unit_remove_runtime_dir(void);
 

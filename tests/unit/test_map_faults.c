@@ -199,4 +199,5 @@ TEST(a_call_that_fails_once_loses_no_count_of_a_map_per_core) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

@@ -504,4 +504,5 @@ TEST(the_stores_have_exactly_the_true_counts) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

@@ -1486,9 +1486,5 @@ TEST(many_tables_have_no_more_than_max_values) {
   assert_non_null(fake_logged(LOG_WARNING, "leave too little for it"));
 }
 
-const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir,
-    .after_all = unit_remove_runtime_dir,
-    .before_each = set_up,
-    .after_each = tear_down,
-};
+const struct unit_fixtures unit_fixtures = {.before_each = set_up,
+                                            .after_each = tear_down};

@@ -93,9 +93,5 @@ TEST(another_unit_than_cycles_and_ns_changes_nothing) {
   assert_count(SUM, "all", "all", 7);
 }
 
-const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir,
-    .after_all = unit_remove_runtime_dir,
-    .before_each = set_up,
-    .after_each = tear_down,
-};
+const struct unit_fixtures unit_fixtures = {.before_each = set_up,
+                                            .after_each = tear_down};

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -232,6 +233,47 @@ TEST(only_a_producer_that_dies_is_a_failure) {
   abandon_producer(0);
   play_round(SECOND);
   one_event_of_severity(NOTIF_FAILURE);
+}
+
+/* The producer of place 0 dies, or comes. Returns true if that is told. */
+static bool is_told(bool dies) {
+  if (dies)
+    abandon_producer(0);
+  else
+    create_usual(0, NULL);
+  play_round(SECOND);
+  if (dies)
+    end_producer(0);
+  return snapshot->events_len > 0;
+}
+
+TEST(the_end_of_a_region_that_was_read_is_told_however_full_the_log_is) {
+  create_usual(0, NULL);
+  begin_watch("");
+  fill_log();
+  play_round(10 * SECOND);
+  assert_true(is_told(true));
+  one_event_of_severity(NOTIF_FAILURE);
+  assert_non_null(fake_logged(LOG_WARNING, "unit is gone"));
+  assert_true(is_told(false));
+  one_event_of_severity(NOTIF_OKAY);
+}
+
+TEST(a_region_that_comes_and_goes_is_told_when_it_was_read_for_a_minute) {
+  create_usual(0, NULL);
+  begin_watch("");
+  fill_log();
+  assert_false(is_told(true));
+  assert_false(is_told(false));
+  play_round(10 * SECOND);
+  assert_true(is_told(true));
+  assert_true(is_told(false));
+  play_round(50 * SECOND);
+  assert_false(is_told(true));
+  assert_false(is_told(false));
+  play_round(10 * SECOND);
+  assert_true(is_told(true));
+  assert_true(is_told(false));
 }
 
 TEST(a_clean_restart_within_a_round_is_no_warning) {
@@ -738,10 +780,6 @@ TEST(sockets_that_nobody_serves_take_no_places) {
   play_round(SECOND);
   assert_int_equal(snapshot->regions, 1);
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
-  for (int i = 0; i < 600; i++) {
-    socket_path(path, sizeof(path), i);
-    unlink(path);
-  }
 }
 
 static void set_time_of_directory(time_t seconds) {
@@ -765,7 +803,6 @@ TEST(a_directory_is_read_when_it_has_changed) {
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 1);
   close(fd);
-  unlink(path);
 }
 
 TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
@@ -803,7 +840,6 @@ TEST(the_board_alone_needs_no_rounds) {
   set_time_of_directory(1000);
   begin_watch("");
   assert_true(watch_is_idle());
-  unlink(path);
   close(fd);
 }
 
@@ -814,23 +850,14 @@ static void start_without_directory(const char *lines) {
   start_watch(lines);
 }
 
-static void return_to_directory(void) {
-  char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s", getenv("PERCORE_RUNTIME_DIR"));
-  *strrchr(path, '/') = '\0';
-  setenv("PERCORE_RUNTIME_DIR", path, true);
-}
-
 TEST(without_a_directory_no_rounds_are_needed) {
   start_without_directory("");
   assert_true(watch_is_idle());
-  return_to_directory();
 }
 
 TEST(for_configured_regions_rounds_are_needed_even_without_a_directory) {
   start_without_directory("<Region \"unit\">\n</Region>");
   assert_false(watch_is_idle());
-  return_to_directory();
 }
 
 /* Its producer may have been between bind(2) and listen(2). */
@@ -845,7 +872,73 @@ TEST(a_socket_that_refused_is_tried_again) {
     play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 1);
   close(fd);
-  unlink(path);
+}
+
+static struct rlimit limit_files(rlim_t most) {
+  struct rlimit before, now;
+  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+  now = before;
+  now.rlim_cur = most < before.rlim_max ? most : before.rlim_max;
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &now), errno);
+  return before;
+}
+
+/* True if somebody has connected since the last call. */
+static bool is_connected_to(int listener) {
+  struct pollfd pending = {.fd = listener, .events = POLLIN};
+  bool any = false;
+  while (poll(&pending, 1, 0) > 0) {
+    int fd = accept(listener, NULL, NULL);
+    any = send(fd, "no message", 10, MSG_NOSIGNAL) == 10;
+    close(fd);
+  }
+  return any;
+}
+
+TEST(what_was_refused_is_connected_to_when_the_directory_has_changed) {
+  char path[108];
+  socket_path(path, sizeof(path), 0);
+  int fd = listen_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  assert_true(is_connected_to(fd));
+  play_round(SECOND);
+  assert_non_null(fake_logged(LOG_WARNING, "a packet that is not a message"));
+  for (int i = 0; i < 10; i++) {
+    play_round(SECOND);
+    assert_false(is_connected_to(fd));
+  }
+  set_time_of_directory(1001);
+  play_round(SECOND);
+  assert_true(is_connected_to(fd));
+  close(fd);
+}
+
+TEST(what_may_not_be_read_is_not_connected_to_and_takes_no_place) {
+  enum { SOCKETS = 300 };
+  static int listeners[SOCKETS];
+  char path[108];
+  if (!may_change_user())
+    skip();
+  struct rlimit before = limit_files(4096);
+  for (int i = 0; i < SOCKETS; i++) {
+    socket_path(path, sizeof(path), i);
+    listeners[i] = listen_at(path);
+    assert_return_code(chown(path, NOBODY, (gid_t)-1), errno);
+  }
+  create_usual(0, NULL);
+  begin_watch("<Region \"*\">\nAllowUser \"root\"\n</Region>\n");
+  for (int i = 0; i < 3; i++)
+    play_round(SECOND);
+  assert_int_equal(snapshot->regions, 1);
+  assert_int_equal(snapshot->regions_silent, 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "AllowUser names those that are"));
+  for (int i = 0; i < SOCKETS; i++) {
+    assert_false(is_connected_to(listeners[i]));
+    close(listeners[i]);
+  }
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
 }
 
 /* Whatever the clock says, a part of the directory is read in each round. */
@@ -864,10 +957,6 @@ TEST(a_full_directory_is_read_in_several_rounds) {
   for (int i = 0; i < 5; i++)
     play_round(SECOND);
   assert_int_equal(snapshot->regions, REGIONS);
-  for (int i = 0; i < SOCKETS; i++) {
-    socket_path(path, sizeof(path), i);
-    unlink(path);
-  }
 }
 
 TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
@@ -875,25 +964,15 @@ TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
     mode_t mode;
     size_t told;
   } cases[] = {{0733, 1}, {01777, 1}, {01773, 0}, {03770, 0}};
-  const char *dir = getenv("PERCORE_RUNTIME_DIR");
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
-    assert_return_code(chmod(dir, cases[i].mode), errno);
+    assert_return_code(chmod(getenv("PERCORE_RUNTIME_DIR"), cases[i].mode),
+                       errno);
     begin_watch("");
     play_round(SECOND);
     assert_int_equal(fake_count_logged(LOG_WARNING), cases[i].told);
     tear_down();
     set_up();
   }
-  assert_return_code(chmod(dir, 0700), errno);
-}
-
-static struct rlimit limit_files(rlim_t most) {
-  struct rlimit before, now;
-  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
-  now = before;
-  now.rlim_cur = most < before.rlim_max ? most : before.rlim_max;
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &now), errno);
-  return before;
 }
 
 static int count_free_descriptors(void) {
@@ -925,11 +1004,8 @@ TEST(of_few_descriptors_a_quarter_is_left_for_others) {
   /* All other warnings are about producers that do not answer. */
   assert_int_equal(fake_count_logged(LOG_WARNING),
                    1 + snapshot->regions_silent);
-  for (int i = 0; i < SOCKETS; i++) {
+  for (int i = 0; i < SOCKETS; i++)
     close(listeners[i]);
-    socket_path(path, sizeof(path), i);
-    unlink(path);
-  }
 }
 
 TEST(no_more_than_256_regions_are_read) {
@@ -946,11 +1022,8 @@ TEST(no_more_than_256_regions_are_read) {
   assert_int_equal(snapshot->regions_silent, 256);
   assert_non_null(fake_logged(LOG_WARNING, "at most 256 regions"));
   assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
-  for (int i = 0; i < SOCKETS; i++) {
+  for (int i = 0; i < SOCKETS; i++)
     close(listeners[i]);
-    socket_path(path, sizeof(path), i);
-    unlink(path);
-  }
 }
 
 /* Each producer is an instance with a new name, and ends after one round. */
@@ -1053,9 +1126,5 @@ TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice) {
   assert_count(HOST "port_packets", "all", "other", 13);
 }
 
-const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir,
-    .after_all = unit_remove_runtime_dir,
-    .before_each = set_up,
-    .after_each = tear_down,
-};
+const struct unit_fixtures unit_fixtures = {.before_each = set_up,
+                                            .after_each = tear_down};

@@ -94,7 +94,10 @@ static void pin(int core) {
   assert_return_code(sched_setaffinity(0, sizeof(one), &one), errno);
 }
 
-static void unpin(void) { sched_setaffinity(0, sizeof(all_cpus), &all_cpus); }
+static void end(void) {
+  sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
+  unit_remove_runtime_dir();
+}
 
 TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   int here, elsewhere;
@@ -505,7 +508,6 @@ TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir,
-    .after_all = unit_remove_runtime_dir,
-    .after_each = unpin,
+    .before_each = unit_make_runtime_dir,
+    .after_each = end,
 };

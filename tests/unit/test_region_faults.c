@@ -158,4 +158,5 @@ TEST(a_call_that_fails_once_loses_no_count_and_succeeds_when_repeated) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

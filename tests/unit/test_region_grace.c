@@ -231,4 +231,5 @@ TEST(a_worker_that_moves_on_twice_does_not_count_for_another_worker) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

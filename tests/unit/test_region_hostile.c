@@ -280,16 +280,19 @@ static int connect_to_unit(struct region_connection *connection) {
   char path[128];
   int listener = listen_as_unit();
   unit_path(path);
-  assert_return_code(region_connection_open(connection, path), errno);
+  assert_return_code(region_connection_find(connection, path), errno);
+  assert_return_code(region_connection_open(connection), errno);
   int peer = accept(listener, NULL, NULL);
   close(listener);
   return peer;
 }
 
-static void await_child(pid_t *child) {
-  for (int i = 0; i < 10000 && region_receive_is_held_up(child); i++)
+/* Waits until no child is held up by what this process has sent. */
+static void await_children(void) {
+  struct region_fault fault;
+  for (int i = 0; i < 10000 && !region_receive_may(geteuid(), &fault); i++)
     poll(NULL, 0, 1);
-  assert_int_equal(*child, 0);
+  assert_true(region_receive_may(geteuid(), &fault));
 }
 
 TEST(the_host_does_not_see_the_child) {
@@ -309,10 +312,9 @@ TEST(after_hello_a_producer_can_send_nothing) {
   UNIT_REGION(region, PERCORE_SERVE_POLLED);
   struct region_connection connection;
   struct region_fault fault;
-  pid_t child = 0;
   int peer = connect_to_unit(&connection);
   send_hello(peer, region->memfd, 1);
-  assert_return_code(region_receive_hello(&connection, &child, &fault), errno);
+  assert_return_code(region_receive_hello(&connection, &fault), errno);
   assert_true(connection.memfd >= 0);
   assert_true(region_connection_is_open(&connection));
   assert_int_equal(send(peer, "", 1, MSG_NOSIGNAL), -1);
@@ -320,7 +322,7 @@ TEST(after_hello_a_producer_can_send_nothing) {
   close(peer);
   assert_false(region_connection_is_open(&connection));
   region_connection_close(&connection);
-  await_child(&child);
+  await_children();
 }
 
 /* One of the messages after HELLO is empty but carries a descriptor. It must
@@ -340,7 +342,6 @@ TEST(a_producer_that_sends_more_than_hello_is_refused) {
   for (int kind = 0; kind < KINDS; kind++) {
     struct region_connection connection;
     struct region_fault fault;
-    pid_t child = 0;
     int peer = connect_to_unit(&connection);
     struct msghdr more = {.msg_iov = &parts[kind], .msg_iovlen = 1};
     if (kind == EMPTY_WITH_DESCRIPTOR) {
@@ -352,12 +353,12 @@ TEST(a_producer_that_sends_more_than_hello_is_refused) {
       send_hello(peer, region->memfd, 1);
     else
       assert_true(sendmsg(peer, &more, 0) >= 0);
-    assert_int_equal(region_receive_hello(&connection, &child, &fault), -1);
+    assert_int_equal(region_receive_hello(&connection, &fault), -1);
     assert_int_equal(errno, EPROTO);
     assert_non_null(strstr(fault.text, "more than HELLO"));
     region_connection_close(&connection);
     close(peer);
-    await_child(&child);
+    await_children();
   }
   assert_int_equal(count_descriptors(), before);
 }
@@ -366,18 +367,17 @@ TEST(a_producer_that_sends_more_than_hello_is_refused) {
 TEST(a_descriptor_that_is_not_memory_stays_in_the_child) {
   struct region_connection connection;
   struct region_fault fault;
-  pid_t child = 0;
   int other, fd = lingering_socket(&other);
   unsigned before = count_descriptors();
   int peer = connect_to_unit(&connection);
   send_hello(peer, fd, 1);
   close(fd);
-  assert_int_equal(region_receive_hello(&connection, &child, &fault), -1);
+  assert_int_equal(region_receive_hello(&connection, &fault), -1);
   assert_int_equal(errno, EPROTO);
   region_connection_close(&connection);
   close(peer);
   assert_int_equal(count_descriptors(), before - 1);
-  await_child(&child);
+  await_children();
   close(other);
 }
 
@@ -387,16 +387,15 @@ static bool nobody(uid_t uid, void *argument) {
   return false;
 }
 
-TEST(nothing_is_received_from_a_user_who_is_not_allowed) {
+TEST(a_socket_of_a_user_who_is_not_allowed_is_not_connected_to) {
   struct region_reader_options options = {.may_read = nobody};
   struct region_reader *reader;
   int listener = listen_as_unit();
+  struct pollfd pending = {.fd = listener, .events = POLLIN};
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   assert_int_equal(region_reader_connect(reader), -1);
   assert_int_equal(errno, EACCES);
-  int peer = accept(listener, NULL, NULL);
-  assert_false(try_hello(peer, -1, 0));
-  close(peer);
+  assert_int_equal(poll(&pending, 1, 0), 0);
   close(listener);
   region_reader_close(reader);
 }
@@ -461,7 +460,8 @@ TEST(a_reset_returns_the_producers_answer) {
     pid_t pid = answer_resets(listener, memory, cases[i].answers, 4);
     struct region_connection connection;
     struct region_message question = {.type = REGION_RESET, .request = 1};
-    assert_return_code(region_connection_open(&connection, path), errno);
+    assert_return_code(region_connection_find(&connection, path), errno);
+    assert_return_code(region_connection_open(&connection), errno);
     unsigned before = count_descriptors();
     int status = region_message_ask(connection.socket, &question, 60000);
     assert_int_equal(status == 0 ? 0 : errno, cases[i].error);
@@ -475,4 +475,5 @@ TEST(a_reset_returns_the_producers_answer) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

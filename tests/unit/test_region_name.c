@@ -4,6 +4,7 @@
 
 #include <grp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -115,36 +116,45 @@ TEST(a_name_that_another_process_has_taken_is_left_alone) {
   assert_true(is_there("lock"));
 }
 
-static long faults_of_children(void) {
+static long page_faults(void) {
   struct rusage usage;
-  assert_return_code(getrusage(RUSAGE_CHILDREN, &usage), errno);
+  assert_return_code(getrusage(RUSAGE_SELF, &usage), errno);
   return usage.ru_minflt;
 }
 
-/* A child would copy the page tables of this process. */
-TEST(a_name_that_is_served_is_refused_without_a_child) {
-  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
-  struct percore_options options = {.size = sizeof(options), .quiet = 1};
-  long faults = faults_of_children();
-  assert_true(faults > 0); /* that of the first region */
-  assert_fails(percore_create(&second, "unit", unit_tables, TABLES, &options),
-               EADDRINUSE);
-  assert_int_equal(faults_of_children(), faults);
-  assert_return_code(percore_destroy(first), errno);
-  assert_return_code(percore_destroy(second), errno);
+/* Writes to each page, and returns how many page faults that takes. */
+static long write_pages(char *memory, size_t pages) {
+  long before = page_faults();
+  for (size_t i = 0; i < pages; i++)
+    ((volatile char *)memory)[i * 4096]++;
+  return page_faults() - before;
 }
 
-TEST(without_a_directory_a_name_is_refused_without_a_child) {
-  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
-  struct percore_options options = {
-      .size = sizeof(options), .quiet = 1, .runtime_dir = path_of("none")};
-  long faults = faults_of_children();
-  assert_true(faults > 0); /* that of the first region */
-  assert_fails(percore_create(&second, "unit", unit_tables, TABLES, &options),
+/* A process that is started with a copy of this one's memory makes this one
+ * copy each page to which it writes. */
+TEST(claiming_and_releasing_a_name_copies_no_memory_of_the_program) {
+  enum { PAGES = 4096 };
+  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_region *other;
+  char *memory = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  assert_return_code(madvise(memory, PAGES * 4096, MADV_NOHUGEPAGE), errno);
+  assert_true(write_pages(memory, PAGES) >= PAGES);
+
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  assert_true(write_pages(memory, PAGES) < PAGES / 8);
+  assert_fails(percore_create(&other, "unit", unit_tables, TABLES, &options),
+               EADDRINUSE);
+  assert_return_code(percore_destroy(other), errno);
+  options.runtime_dir = path_of("none");
+  assert_fails(percore_create(&other, "unit", unit_tables, TABLES, &options),
                ENOENT);
-  assert_int_equal(faults_of_children(), faults);
-  assert_return_code(percore_destroy(second), errno);
-  assert_return_code(percore_destroy(first), errno);
+  assert_return_code(percore_destroy(other), errno);
+  assert_true(write_pages(memory, PAGES) < PAGES / 8);
+  assert_return_code(percore_destroy(region), errno);
+  assert_true(write_pages(memory, PAGES) < PAGES / 8);
+  munmap(memory, PAGES * 4096);
 }
 
 /* ---------------------------------------------------------------------------
@@ -219,4 +229,5 @@ TEST(in_a_sticky_directory_only_its_user_and_root_replace_it) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

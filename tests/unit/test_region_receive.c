@@ -59,7 +59,6 @@ REGION_TEST(a_thread_that_waits_for_any_child_takes_none) {
   for (int i = 0; i < 50; i++) {
     struct region_reader *reader = try_to_read();
     assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-    assert_int_equal(reader->child, 0);
     region_reader_close(reader);
   }
   ended = true;
@@ -189,4 +188,5 @@ REGION_TEST(a_region_is_read_under_the_filter_of_a_system_service) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

@@ -142,4 +142,5 @@ TEST(signals_change_no_result_of_a_polled_region) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

@@ -658,11 +658,13 @@ static void write_meminfo(unsigned long available_kb) {
 }
 
 static void make_memory_root(void) {
+  unit_make_runtime_dir();
   temp_tree_make(&memory_root);
   region_memory_root = memory_root.root;
 }
 
 static void remove_memory_root(void) {
+  unit_remove_runtime_dir();
   region_memory_root = "";
   temp_tree_remove(&memory_root);
 }
@@ -900,7 +902,7 @@ static struct region_reader *connect_polled(struct percore_region *region) {
   return reader;
 }
 
-TEST(of_many_connections_the_oldest_is_dropped) {
+TEST(a_reader_whose_connection_is_dropped_for_others_reads_on) {
   UNIT_REGION(region, PERCORE_SERVE_POLLED);
   struct region_reader *readers[17];
   for (size_t i = 0; i < COUNT_OF(readers); i++)
@@ -908,53 +910,13 @@ TEST(of_many_connections_the_oldest_is_dropped) {
   unit_await_end(&readers[0]->connection);
   assert_true(region_connection_is_open(&readers[1]->connection));
   assert_true(region_connection_is_open(&readers[16]->connection));
+  assert_int_equal(region_reader_refresh(readers[0]), REGION_AS_BEFORE);
+  assert_return_code(percore_serve(region), 0);
+  assert_int_equal(region_reader_refresh(readers[0]), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_presence(readers[0]), REGION_ALIVE);
+  assert_true(region_connection_is_open(&readers[0]->connection));
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     region_reader_close(readers[i]);
-}
-
-/* Connects 40 times as the user nobody. The last of these connections stay open
- * until the child ends. */
-static _Noreturn void connect_as_nobody(const char path[108], int done) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  strcpy(address.sun_path, path);
-  if (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0)
-    _exit(1);
-  for (int i = 0; i < 40; i++) {
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (connect(fd, (void *)&address, sizeof(address)) != 0 ||
-        write(done, "c", 1) != 1)
-      _exit(1);
-  }
-  pause();
-  _exit(1);
-}
-
-TEST(a_user_with_many_connections_loses_its_own) {
-  char path[108], byte;
-  int done[2];
-  const char *dir = getenv("PERCORE_RUNTIME_DIR");
-  if (geteuid() != 0)
-    skip();
-  snprintf(path, sizeof(path), "%s/unit.sock", dir);
-  UNIT_REGION(region, PERCORE_SERVE_POLLED);
-  struct region_reader *reader = connect_polled(region);
-  assert_return_code(chmod(dir, 0711), errno);
-  assert_return_code(chmod(path, 0666), errno);
-  assert_return_code(pipe(done), errno);
-  pid_t pid = fork();
-  assert_return_code(pid, errno);
-  if (pid == 0)
-    connect_as_nobody(path, done[1]);
-  for (int i = 0; i < 40; i++) {
-    assert_int_equal(read(done[0], &byte, 1), 1);
-    assert_return_code(percore_serve(region), 0);
-  }
-  assert_true(region_connection_is_open(&reader->connection));
-  assert_return_code(kill(pid, SIGKILL), errno);
-  assert_int_equal(waitpid(pid, NULL, 0), pid);
-  close(done[0]);
-  close(done[1]);
-  region_reader_close(reader);
 }
 
 TEST(a_probe_does_not_evict_a_reader) {
@@ -966,7 +928,8 @@ TEST(a_probe_does_not_evict_a_reader) {
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     readers[i] = connect_polled(region);
   for (int i = 0; i < 3; i++) {
-    assert_return_code(region_connection_open(&probe, path), errno);
+    assert_return_code(region_connection_find(&probe, path), errno);
+    assert_return_code(region_connection_open(&probe), errno);
     assert_return_code(shutdown(probe.socket, SHUT_RD), errno);
     assert_return_code(percore_serve(region), 0);
     region_connection_close(&probe);
@@ -994,4 +957,5 @@ REGION_TEST(garbage_on_the_socket_ends_that_connection_only) {
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};
