@@ -31,9 +31,9 @@ struct wake_collect {
   struct wake_collect_options options;
   struct wake_programs programs;
   int core;
-  bool is_measuring, is_gone;
+  bool is_gone;
   uint64_t tail; /* events taken */
-  uint64_t datapoints, minority, overrun;
+  uint64_t datapoints;
   struct wake_states before, after;
   int smis; /* descriptor of the core's counter; negative: none */
   bool has_thread;
@@ -233,10 +233,8 @@ static void reset(struct wake_collect *collect, int core) {
   probe->head = probe->armed = 0;
   probe->is_paused = probe->is_gone = 0;
   collect->core = core;
-  collect->is_measuring = true;
   collect->is_gone = false;
-  collect->tail = collect->thread_head = 0;
-  collect->datapoints = collect->minority = collect->overrun = 0;
+  collect->tail = collect->thread_head = collect->datapoints = 0;
 }
 
 /* Counts system management interrupts with the same rights as the programs. */
@@ -275,7 +273,7 @@ int wake_collect_begin(struct wake_collect *collect, int core,
 static bool is_gone(const struct wake_collect *collect) {
   const volatile struct wake_probe *probe = collect->programs.probe;
   return collect->is_gone ||
-         (collect->is_measuring &&
+         (probe->core != WAKE_NO_CORE &&
           (probe->is_gone || !wake_core_is_online(collect->core)));
 }
 
@@ -286,6 +284,7 @@ int wake_collect_poll(struct wake_collect *collect,
                       ? atomic_load(&collect->thread_head)
                       : head_of(probe);
   size_t len = points->len, minority = points->minority;
+  uint64_t *drops = probe->steps.drops; /* the programs count other reasons */
   int status = 0;
   collect->is_gone = is_gone(collect);
   while (status == 0 && collect->tail < head) {
@@ -296,12 +295,12 @@ int wake_collect_poll(struct wake_collect *collect,
       status = wake_points_add(points, &event);
       collect->tail++;
     } else { /* a newer event may have overwritten it */
-      collect->overrun += waiting - (WAKE_EVENTS - 1);
+      drops[WAKE_DROP_OVERRUN] += waiting - (WAKE_EVENTS - 1);
       collect->tail += waiting - (WAKE_EVENTS - 1);
     }
   }
   collect->datapoints += points->len - len;
-  collect->minority += points->minority - minority;
+  drops[WAKE_DROP_MINORITY] += points->minority - minority;
   return status;
 }
 
@@ -323,13 +322,11 @@ void wake_collect_status(const struct wake_collect *collect,
                                          .counts = collect->after};
   for (int i = 0; i < WAKE_DROPS; i++)
     status->drops[i] = probe->steps.drops[i];
-  status->drops[WAKE_DROP_MINORITY] = collect->minority;
-  status->drops[WAKE_DROP_OVERRUN] = collect->overrun;
   if (collect->options.method != WAKE_PASSIVE)
     status->drops[WAKE_DROP_UNFINISHED] =
         (uint64_t)(probe->steps.is_armed != 0) +
         (probe->steps.is_pending != 0) + (probe->head - collect->tail);
-  if (collect->is_measuring)
+  if (probe->core != WAKE_NO_CORE)
     wake_core_counts("", collect->core, &status->counts);
   status->usage = wake_states_since(&status->counts, &collect->before);
   if (collect->smis >= 0 &&
@@ -361,10 +358,9 @@ void wake_collect_end(struct wake_collect *collect) {
     sem_destroy(&collect->thread_ends);
     collect->has_thread = false;
   }
-  if (collect->is_measuring)
+  if (probe->core != WAKE_NO_CORE)
     wake_core_counts("", collect->core, &collect->after);
   __atomic_store_n(&probe->core, WAKE_NO_CORE, __ATOMIC_SEQ_CST);
-  collect->is_measuring = false;
   const struct timespec while_programs_end = timespec_of_ns(NS_PER_S / 1000);
   clock_nanosleep(CLOCK_MONOTONIC, 0, &while_programs_end, NULL);
 }

@@ -31,8 +31,8 @@ typedef __u32 uint32_t;
 #include <stdint.h>
 #endif
 
-/* Why an armed event produced no datapoint. The programs do not count the
- * reasons from WAKE_DROP_MINORITY on. */
+/* Why an armed event produced no datapoint. The programs count the reasons
+ * before WAKE_DROP_MINORITY; this process counts the others. */
 enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime, or had not yet left the
                       idle state that the event before this ended */
