@@ -147,7 +147,7 @@ static void write_table(FILE *out, const struct wake_run *run) {
       number_text(cells[v], CELL, v < 2 ? "%.0f" : "%.1f", values[v]);
     fprintf(out, "%-12.12s %5s %6s %9llu %5.1f%% %7llu %8s %8s %8s\n  %s\n",
             state->name, cells[0], cells[1], (unsigned long long)state->entries,
-            state->time_us / fmax(1e4 * run->seconds, 1),
+            (double)state->time_us / fmax(1e4 * run->seconds, 1),
             (unsigned long long)row.latency->count, cells[2], cells[3],
             cells[4], row.words);
   }

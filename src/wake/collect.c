@@ -234,7 +234,8 @@ static void reset(struct wake_collect *collect, int core) {
   probe->is_paused = probe->is_gone = 0;
   collect->core = core;
   collect->is_gone = false;
-  collect->tail = collect->thread_head = collect->datapoints = 0;
+  collect->tail = collect->datapoints = 0;
+  collect->thread_head = 0;
 }
 
 /* Counts system management interrupts with the same rights as the programs. */
