@@ -93,7 +93,8 @@ int wake_collect_open(struct wake_collect **result,
   }
   struct wake_probe *probe = collect->programs.probe;
   probe->core = WAKE_NO_CORE;
-  probe->distance_min = WAKE_DISTANCE_MIN_NS;
+  probe->distance_min = options->distance_min_ns > 0 ? options->distance_min_ns
+                                                     : WAKE_DISTANCE_MIN_NS;
   probe->distance_max = options->distance_max_ns > 0 ? options->distance_max_ns
                                                      : WAKE_DISTANCE_MAX_NS;
   probe->pause = options->pause_ns;

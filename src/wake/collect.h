@@ -25,7 +25,8 @@ enum wake_method wake_method_of(const char *name);
 
 struct wake_collect_options {
   enum wake_method method;
-  uint64_t distance_max_ns; /* from arming to LTime; 0: the default */
+  uint64_t distance_min_ns; /* from arming to LTime; 0: the default */
+  uint64_t distance_max_ns; /* 0: the default */
   uint64_t pause_ns;        /* from one event until the next event is armed */
   uint64_t armed_max;       /* events of each core; 0: no limit */
   bool counts_smis;         /* where the core has a counter of them */

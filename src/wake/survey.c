@@ -72,11 +72,13 @@ int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
-  const struct wake_collect_options collect = {.method = options->method,
-                                               .pause_ns = options->pause_ns,
-                                               .armed_max = options->probes,
-                                               .goes_on = goes_on,
-                                               .context = survey};
+  const struct wake_collect_options collect = {
+      .method = options->method,
+      .distance_min_ns = options->pause_ns,
+      .distance_max_ns = options->pause_ns + WAKE_DISTANCE_MAX_NS,
+      .armed_max = options->probes,
+      .goes_on = goes_on,
+      .context = survey};
   struct wake_states states;
   *result = NULL;
   if (survey == NULL)

@@ -1,7 +1,7 @@
 /* survey: probes the cores of a machine, one after another and again and again,
  * to measure how fast they wake. A probe arms a timer that expires at most 4 ms
- * later. The figures are about a window of time that ends now. Takes 48
- * bytes of memory per datapoint in the window. */
+ * after the pause. The figures are about a window of time that ends now. Takes
+ * 48 bytes of memory per datapoint in the window. */
 #ifndef PERCORE_WAKE_SURVEY_H
 #define PERCORE_WAKE_SURVEY_H
 
@@ -14,7 +14,7 @@ struct wake_survey_options {
   enum wake_method method;
   uint64_t probes;   /* of each core in a round; if the method is WAKE_PASSIVE,
                         the time that so many probes take */
-  uint64_t pause_ns; /* between two probes */
+  uint64_t pause_ns; /* a core is left alone for this long before each probe */
   uint64_t window_ns;
   double load_max; /* cores with a higher load are not probed */
   uint64_t (*now_ns)(void *context); /* CLOCK_MONOTONIC */

@@ -29,6 +29,7 @@ static struct {
   bool is_gone;
   enum wake_method method;
   const char *why; /* what opening says */
+  uint64_t pause_ns;
   bool interrupts_on;
   int64_t usage;   /* according to cpuidle */
   int64_t unseen;  /* number of idle states that the programs miss */
@@ -59,6 +60,9 @@ int wake_collect_open(struct wake_collect **collect,
                       char why[WHY_SIZE]) {
   assert_int_equal(options->armed_max, PROBES);
   assert_int_equal(options->method, play.method);
+  assert_int_equal(options->distance_max_ns - options->distance_min_ns,
+                   WAKE_DISTANCE_MAX_NS);
+  play.pause_ns = options->distance_min_ns;
   snprintf(why, WHY_SIZE, "%s", play.why);
   *collect = NULL;
   return 0;
@@ -83,10 +87,9 @@ int wake_collect_begin(struct wake_collect *collect, int core,
                        char why[WHY_SIZE]) {
   (void)collect;
   play.probed[play.probed_len++] = core;
-  play.done_ns =
-      play.now_ns +
-      PROBES * (WAKE_DISTANCE_MAX_NS / 2 + (uint64_t)options.pause_ns) +
-      play.slow_ns;
+  play.done_ns = play.now_ns +
+                 PROBES * (WAKE_DISTANCE_MAX_NS / 2 + play.pause_ns) +
+                 play.slow_ns;
   if (core != play.absent)
     return 0;
   snprintf(why, WHY_SIZE, "cannot run on core %d", core);
