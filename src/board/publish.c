@@ -5,11 +5,12 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CREATE_NS (NS_PER_S / 10)
+#define CREATE_MS 100 /* how long the first picture waits for the board */
 
 struct board {
   enum board_readers readers;
@@ -19,7 +20,8 @@ struct board {
   uint32_t cores_len;
   bool begun; /* the creator was started */
   struct sampling_thread creator;
-  /* The creator's until it has ended. */
+  atomic_bool is_created;
+  /* The creator's until then. */
   struct percore_region *region; /* NULL: there was no picture yet */
   percore_owned_table_t rows;
   bool *has_row; /* of each core */
@@ -52,8 +54,7 @@ static struct percore_region_status status_of(const struct board *board) {
 }
 
 bool board_is_published(const struct board *board) {
-  return !board->creator.started && board->region != NULL &&
-         status_of(board).served != 0;
+  return atomic_load(&board->is_created) && status_of(board).served != 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -99,25 +100,34 @@ static void *create(void *argument) {
                                            : status.reason);
   }
   percore_owned_table(board->region, 0, &board->rows);
+  atomic_store(&board->is_created, true);
   return NULL;
 }
 
-/* True if the board exists. A thread of its own creates it, because creating a
- * region waits for the lock of its directory, which must not delay loads.
- * Usually, that takes a moment. */
+/* A thread of its own creates the board, because creating a region waits for
+ * the lock of its directory, which must not delay loads. */
+static bool begin(struct board *board, const struct snapshot *snapshot,
+                  uint32_t cores) {
+  board->periods_len = snapshot->periods_len;
+  memcpy(board->period_s, snapshot->period_s, sizeof(board->period_s));
+  board->cores_len = cores;
+  if (board->has_row == NULL)
+    board->has_row = calloc(cores, sizeof(*board->has_row));
+  return board->has_row != NULL &&
+         sampling_thread_start(&board->creator, create, board) == 0;
+}
+
+/* True if the board exists. It usually does after a moment. */
 static bool is_created(struct board *board, const struct snapshot *snapshot,
                        uint32_t cores) {
-  uint64_t wait_until_ns = 0;
-  if (!board->begun) {
-    board->periods_len = snapshot->periods_len;
-    memcpy(board->period_s, snapshot->period_s, sizeof(board->period_s));
-    board->cores_len = cores;
-    board->has_row = calloc(cores, sizeof(*board->has_row));
-    board->begun = board->has_row != NULL &&
-                   sampling_thread_start(&board->creator, create, board) == 0;
-    wait_until_ns = clock_now_ns(CLOCK_MONOTONIC) + CREATE_NS;
-  }
-  return board->begun && sampling_thread_stop(&board->creator, wait_until_ns);
+  struct timespec moment = {.tv_nsec = 1000000};
+  if (board->begun)
+    return atomic_load(&board->is_created);
+  board->begun = begin(board, snapshot, cores);
+  for (int i = 0;
+       board->begun && i < CREATE_MS && !atomic_load(&board->is_created); i++)
+    nanosleep(&moment, NULL);
+  return atomic_load(&board->is_created);
 }
 
 /* ---------------------------------------------------------------------------

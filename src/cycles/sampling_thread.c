@@ -30,8 +30,10 @@ bool sampling_thread_stop(struct sampling_thread *sampling, uint64_t until_ns) {
     return true;
   atomic_store(&sampling->stop, true);
   sem_post(&sampling->stopped);
-  sampling->started = pthread_clockjoin_np(sampling->thread, NULL,
-                                           CLOCK_MONOTONIC, &until) != 0;
+  sampling->started = until_ns == UINT64_MAX
+                          ? pthread_join(sampling->thread, NULL) != 0
+                          : pthread_clockjoin_np(sampling->thread, NULL,
+                                                 CLOCK_MONOTONIC, &until) != 0;
   return !sampling->started;
 }
 

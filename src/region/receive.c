@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -110,21 +109,15 @@ static void keep_only(int one, int two) {
 }
 
 /* Kills this child if something unforeseen blocks it, because the parent waits.
- * A child may have as many descriptors as possible, because the kernel closes
- * those that it may not have while it receives them. */
-static void limit(void) {
+ */
+static void limit_life(void) {
   struct itimerval end = {.it_value.tv_sec = LIFE_S};
-  struct rlimit files;
   sigset_t alarm;
   sigemptyset(&alarm);
   sigaddset(&alarm, SIGALRM);
   (void)signal(SIGALRM, SIG_DFL);
   (void)sigprocmask(SIG_UNBLOCK, &alarm, NULL);
   (void)setitimer(ITIMER_REAL, &end, NULL);
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &files);
-  }
 }
 
 /* True if the queue of the socket is empty; a message left there might carry
@@ -175,7 +168,7 @@ run(void *argument) {
   struct region_fault fault = {.error = 0};
   struct region_passed passed;
   char byte;
-  limit();
+  limit_life();
   keep_only(ends->producer, ends->child);
   if (chdir("/") != 0) /* its working directory could prevent an unmount */
     _exit(1);

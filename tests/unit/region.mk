@@ -15,6 +15,7 @@ REGION_TESTS = \
 	tests/unit/test_region_functions \
 	tests/unit/test_region_faults \
 	tests/unit/test_region_threads \
+	tests/unit/test_all_calls \
 	tests/unit/test_key_index
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
@@ -45,5 +46,7 @@ tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDFLAGS = \
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
+tests_unit_test_all_calls_LDADD = libregionunit.la libboard.la libregion.la \
+	libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)
 endif
