@@ -10,12 +10,8 @@
 
 /* A measurement. */
 struct wake_run {
-  struct wake_stats stats;
-  int core;
-  const char *method;
-  double seconds;
   struct wake_collect_status status;
-  struct wake_states states;  /* with their counts in the measurement */
+  struct wake_stats stats;
   struct latency_limit limit; /* before the measurement */
   double budget_us;           /* 0: none */
   /* The first datapoint whose latency, as wake_latency_us returns it, is above
@@ -27,16 +23,11 @@ struct wake_run {
  * waited, until the interrupt. */
 double wake_latency_us(const struct wake_point *point);
 
-/* What a measurement says about an idle state: its first latency that is known,
- * compared with the exit latency that is advertised. */
-struct wake_row {
-  const struct histogram *latency;
-  double p50_us, p99_us, max_us; /* NAN: too few datapoints */
-  const char *verdict; /* "as advertised", "dearer", "not reached", "too few";
-                          without a cpuidle driver "not advertised" */
-  char words[160];     /* the verdict and why */
-};
-struct wake_row wake_row_of(const struct wake_run *run, int state);
+/* Returns what a measurement says about an idle state: "as advertised",
+ * "dearer", "not reached", "too few" or, without a cpuidle driver, "not
+ * advertised". It compares the median of the first latency that is known with
+ * the exit latency that is advertised. */
+const char *wake_verdict(const struct wake_run *run, int state);
 
 /* Which idle states of a core are fast enough for a budget. A state fits if its
  * 99 % percentile is known and at most the budget. */

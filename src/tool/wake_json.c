@@ -23,9 +23,10 @@ static void put_metrics(struct json *json, const struct histogram *histograms) {
 
 static void put_measurement(struct json *json, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
-  json_integer(json, "core", run->core);
-  json_text(json, "method", run->method);
-  json_number(json, "seconds", run->seconds);
+  char why[WHY_SIZE];
+  json_integer(json, "core", status->core);
+  json_text(json, "method", status->method);
+  json_number(json, "seconds", status->seconds);
   json_unsigned(json, "armed", status->armed);
   json_open_object(json, "dropped");
   for (int i = 0; i < WAKE_DROPS; i++)
@@ -35,7 +36,8 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_unsigned(json, "idles", status->idles);
   if (status->usage >= 0)
     json_integer(json, "cpuidle_usage", status->usage);
-  json_text(json, "idle_check", wake_check_names[wake_collect_check(status)]);
+  json_text(json, "idle_check",
+            wake_check_names[wake_collect_check(status, why)]);
   if (status->smis >= 0)
     json_integer(json, "smis", status->smis);
   json_number(json, "limit_us", run->limit.us);
@@ -45,8 +47,8 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
 }
 
 static void put_state(struct json *json, const struct wake_run *run, int s) {
-  const struct wake_state *state = &run->states.list[s];
-  struct wake_row row = wake_row_of(run, s);
+  const struct wake_state *state = &run->status.states.list[s];
+  const struct histogram *latency = wake_stats_latency(&run->stats, s);
   json_open_object(json, NULL);
   json_text(json, "state", state->name);
   json_number(json, "latency_us", state->latency_us);
@@ -54,18 +56,17 @@ static void put_state(struct json *json, const struct wake_run *run, int s) {
   json_bool(json, "disabled", state->is_disabled);
   json_unsigned(json, "entries", state->entries);
   json_unsigned(json, "time_us", state->time_us);
-  json_unsigned(json, "probes", row.latency->count);
-  json_number(json, "p50_us", row.p50_us);
-  json_number(json, "p99_us", row.p99_us);
-  json_number(json, "max_us", row.max_us);
-  json_text(json, "verdict", row.verdict);
-  json_text(json, "words", row.words);
+  json_unsigned(json, "probes", latency->count);
+  json_number(json, "p50_us", wake_percentile(latency, 50));
+  json_number(json, "p99_us", wake_percentile(latency, 99));
+  json_number(json, "max_us", wake_figure(latency, WAKE_MAX));
+  json_text(json, "verdict", wake_verdict(run, s));
   put_metrics(json, run->stats.of[s]);
   json_close_object(json);
 }
 
 static void put_advice(struct json *json, const struct wake_run *run) {
-  const struct wake_states *states = &run->states;
+  const struct wake_states *states = &run->status.states;
   struct wake_advice advice = wake_advise(run);
   json_open_object(json, "budget");
   json_number(json, "us", run->budget_us);
@@ -85,7 +86,7 @@ static void put_above(struct json *json, const struct wake_run *run) {
   json_open_object(json, "above");
   json_number(json, "latency_us", wake_latency_us(above));
   json_thousandths(json, "monotonic_s", (double)above->ltime_ns / 1e9);
-  json_text(json, "state", run->states.list[above->state].name);
+  json_text(json, "state", run->status.states.list[above->state].name);
   json_number(json, "silent_us", (double)above->us[WAKE_SILENT_TIME]);
   json_unsigned(json, "interrupt", above->interrupt);
   json_close_object(json);
@@ -96,7 +97,7 @@ void wake_write_json(FILE *out, const struct wake_run *run) {
   put_measurement(json, run);
   put_metrics(json, run->stats.of[WAKE_ALL_STATES]);
   json_open_array(json, "states");
-  for (int s = 0; s < run->states.len; s++)
+  for (int s = 0; s < run->status.states.len; s++)
     put_state(json, run, s);
   json_close_array(json);
   if (run->budget_us > 0)

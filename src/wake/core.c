@@ -1,10 +1,9 @@
 #include "core.h"
 
 #include "base/clock.h"
+#include "base/metric_name.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,12 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define CPU "%s/sys/devices/system/cpu/cpu%d/"
-#define MSR "/sys/bus/event_source/devices/msr/"
+#define STATE CPU "cpuidle/state%d/%s"
 
 /* How long to wait for a thread to run on its core: longer than throttled
  * real-time tasks can keep other threads off a core. */
@@ -55,42 +53,34 @@ bool wake_core_is_online(int core) {
          text[0] != '0';
 }
 
-static double read_number(const char *root, int core, int state,
-                          const char *name) {
-  char text[32];
-  return read_line(text, sizeof(text), CPU "cpuidle/state%d/%s", root, core,
-                   state, name)
-             ? strtod(text, NULL)
-             : NAN;
-}
-
-void wake_core_counts(const char *root, int core, struct wake_states *states) {
-  *states = (struct wake_states){0};
-  for (int i = 0; i < WAKE_STATES_MAX; i++) {
-    double entries = read_number(root, core, i, "usage");
-    if (isnan(entries))
-      break;
-    states->list[i].entries = (uint64_t)entries;
-    states->list[i].time_us =
-        (uint64_t)fmax(read_number(root, core, i, "time"), 0);
-    states->len++;
+static bool read_state(struct wake_state *state, const char *root, int core,
+                       int number) {
+  static const char *const names[] = {"latency", "residency", "disable",
+                                      "usage", "time"};
+  uint64_t numbers[5];
+  bool read = read_line(state->name, sizeof(state->name), STATE, root, core,
+                        number, "name");
+  for (int i = 0; i < 5 && read; i++) {
+    char text[32];
+    read = read_line(text, sizeof(text), STATE, root, core, number, names[i]);
+    numbers[i] = strtoull(text, NULL, 10);
   }
+  if (!read)
+    return false;
+  metric_name_clean(state->name);
+  state->latency_us = (double)numbers[0];
+  state->residency_us = (double)numbers[1];
+  state->is_disabled = numbers[2] > 0;
+  state->entries = numbers[3];
+  state->time_us = numbers[4];
+  return true;
 }
 
 void wake_core_states(const char *root, int core, struct wake_states *states) {
-  wake_core_counts(root, core, states);
-  for (int i = 0; i < states->len; i++) {
-    struct wake_state *state = &states->list[i];
-    char *name = state->name;
-    read_line(name, sizeof(state->name), CPU "cpuidle/state%d/name", root, core,
-              i);
-    for (; *name != '\0'; name++) /* a metric, and a value in a CSV file */
-      if (!isalnum((unsigned char)*name) && strchr("-_.", *name) == NULL)
-        *name = '_';
-    state->latency_us = read_number(root, core, i, "latency");
-    state->residency_us = read_number(root, core, i, "residency");
-    state->is_disabled = read_number(root, core, i, "disable") > 0;
-  }
+  *states = (struct wake_states){0};
+  while (states->len < WAKE_STATES_MAX &&
+         read_state(&states->list[states->len], root, core, states->len))
+    states->len++;
   if (states->len == 0)
     states->list[states->len++] = (struct wake_state){
         .name = "idle", .latency_us = NAN, .residency_us = NAN};
@@ -98,30 +88,19 @@ void wake_core_states(const char *root, int core, struct wake_states *states) {
 
 int64_t wake_states_since(struct wake_states *states,
                           const struct wake_states *before) {
-  int64_t sum = 0;
-  if (states->len != before->len || states->len == 0)
+  uint64_t sum = 0;
+  if (states->len != before->len || isnan(states->list[0].latency_us))
     return -1;
   for (int i = 0; i < states->len; i++) {
-    states->list[i].entries -= before->list[i].entries;
-    states->list[i].time_us -= before->list[i].time_us;
-    sum += (int64_t)states->list[i].entries;
+    struct wake_state *state = &states->list[i];
+    if (state->entries < before->list[i].entries ||
+        state->time_us < before->list[i].time_us)
+      return -1;
+    state->entries -= before->list[i].entries;
+    state->time_us -= before->list[i].time_us;
+    sum += state->entries;
   }
-  return sum < 0 ? -1 : sum;
-}
-
-int wake_core_open_smis(int core) {
-  char type[16], event[32];
-  struct perf_event_attr attr = {.size = sizeof(attr)};
-  unsigned code;
-  if (!read_line(type, sizeof(type), MSR "type") ||
-      !read_line(event, sizeof(event), MSR "events/smi") ||
-      sscanf(event, "event=%x", &code) != 1)
-    return -ENOENT;
-  attr.type = (uint32_t)strtoul(type, NULL, 10);
-  attr.config = code;
-  int fd = (int)syscall(SYS_perf_event_open, &attr, -1, core, -1,
-                        PERF_FLAG_FD_CLOEXEC);
-  return fd >= 0 ? fd : -errno;
+  return (int64_t)sum;
 }
 
 /* ---------------------------------------------------------------------------
@@ -129,8 +108,8 @@ int wake_core_open_smis(int core) {
  */
 
 struct errand {
-  int (*run)(void *context);
-  void *context;
+  int (*run)(void *argument);
+  void *argument;
   atomic_bool is_late;
   int status;
 };
@@ -138,7 +117,7 @@ struct errand {
 static void *run_errand(void *argument) {
   struct errand *errand = argument;
   if (!atomic_load(&errand->is_late))
-    errand->status = errand->run(errand->context);
+    errand->status = errand->run(errand->argument);
   return NULL;
 }
 
@@ -164,7 +143,7 @@ static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
  * run on the core in time, lets it end on another core, and returns -ETIMEDOUT,
  * or -EINTR if goes_on returned false. */
 static int await(pthread_t thread, int core, struct errand *errand,
-                 bool (*goes_on)(void *context)) {
+                 bool (*goes_on)(void *context), void *context) {
   uint64_t now = clock_now_ns(CLOCK_MONOTONIC);
   const uint64_t until = now + PATIENCE_S * NS_PER_S;
   bool going = true;
@@ -172,7 +151,7 @@ static int await(pthread_t thread, int core, struct errand *errand,
     const struct timespec look = timespec_of_ns(now + LOOK_NS);
     if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &look) == 0)
       return errand->status;
-    going = goes_on(errand->context);
+    going = goes_on == NULL || goes_on(context);
   }
   atomic_store(&errand->is_late, true);
   wake_core_leave(core, thread);
@@ -180,10 +159,10 @@ static int await(pthread_t thread, int core, struct errand *errand,
   return going ? -ETIMEDOUT : -EINTR;
 }
 
-int wake_core_run(int core, int (*run)(void *context),
+int wake_core_run(int core, int (*run)(void *argument), void *argument,
                   bool (*goes_on)(void *context), void *context,
                   char why[WHY_SIZE]) {
-  struct errand errand = {.run = run, .context = context};
+  struct errand errand = {.run = run, .argument = argument};
   pthread_t thread;
   int status = start_pinned(&thread, core, &errand);
   if (status != 0)
@@ -195,7 +174,7 @@ int wake_core_run(int core, int (*run)(void *context),
                          ? "it does not exist, is offline, or is not among "
                            "the cores of this process"
                          : strerror(-status));
-  status = await(thread, core, &errand, goes_on);
+  status = await(thread, core, &errand, goes_on, context);
   if (status == -ETIMEDOUT)
     snprintf(
         why, WHY_SIZE,

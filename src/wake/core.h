@@ -8,32 +8,25 @@
 #include <pthread.h>
 
 /* Reads the core's idle states, in the kernel's order. `root` precedes every
- * path; "" is this machine. Without a cpuidle driver, there is one state, whose
- * name is "idle" here, and nothing is known about it. */
+ * path; "" is this machine. Without a cpuidle driver, or if the core is
+ * offline, there is one state, whose name is "idle" here, and nothing is known
+ * about it. */
 void wake_core_states(const char *root, int core, struct wake_states *states);
 
-/* Reads only how often and how long the core was in each state. Without a
- * cpuidle driver, or if the core is offline, there is no state. */
-void wake_core_counts(const char *root, int core, struct wake_states *states);
-
 /* Subtracts earlier counts of the states. Returns how many idle states the core
- * has entered in between, or -1 if cpuidle has no driver for the core or the
- * core is offline. */
+ * has entered in between, or -1 if that is unknown; `states` is then undefined.
+ */
 int64_t wake_states_since(struct wake_states *states,
                           const struct wake_states *before);
 
 /* Returns false if the core is offline. The core must exist. */
 bool wake_core_is_online(int core);
 
-/* Opens the core's counter of system management interrupts, the perf event
- * msr/smi/. Returns a descriptor, or a negative errno if there is none. */
-int wake_core_open_smis(int core);
-
-/* Calls run(context) in a thread on the core, and returns the result of run. If
- * the thread cannot run on the core, writes the reason to `why` and returns
+/* Calls run(argument) in a thread on the core, and returns the result of run.
+ * If the thread cannot run on the core, writes the reason to `why` and returns
  * -ETIMEDOUT after two seconds, or -EINTR as soon as goes_on(context) returns
- * false. */
-int wake_core_run(int core, int (*run)(void *context),
+ * false; goes_on may be NULL. */
+int wake_core_run(int core, int (*run)(void *argument), void *argument,
                   bool (*goes_on)(void *context), void *context,
                   char why[WHY_SIZE]);
 

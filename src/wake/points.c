@@ -17,8 +17,8 @@ const struct wake_drop_text wake_drop_texts[WAKE_DROPS] = {
     [WAKE_DROP_NO_INTERRUPT] =
         {"no_interrupt", "no interrupt was seen before the timer expired"},
     [WAKE_DROP_MINORITY] =
-        {"minority", "in most idle periods of the same state, interrupts\n"
-                     "  were off where they were on here, or vice versa"},
+        {"minority",
+         "interrupts were on where they mostly are off, or vice versa"},
     [WAKE_DROP_OVERRUN] = {"overrun",
                            "events came faster than they could be read"},
     [WAKE_DROP_UNFINISHED] = {"unfinished",
@@ -36,28 +36,25 @@ static float us(uint64_t later, uint64_t earlier) {
   return (float)((double)(later - earlier) / 1e3);
 }
 
-static bool is_minority(struct wake_points *points, uint32_t state, bool off) {
-  uint32_t *orders = points->orders[state];
+static bool is_minority(uint32_t orders[2], const char *state, bool off) {
   if (++orders[off] >= ORDERS_MAX) {
     orders[false] /= 2;
     orders[true] /= 2;
   }
-  return orders[off] < orders[!off] ||
-         (off && strcmp(points->states.list[state].name, "POLL") == 0);
+  return orders[off] < orders[!off] || (off && strcmp(state, "POLL") == 0);
 }
 
 int wake_points_add(struct wake_points *points,
+                    const struct wake_states *states,
                     const struct wake_event *event) {
-  uint32_t last = (uint32_t)points->states.len - 1;
+  uint32_t last = (uint32_t)states->len - 1;
   uint32_t state = event->state < last ? event->state : last;
   bool off = event->interrupts_off != 0;
+  if (is_minority(points->orders[state], states->list[state].name, off))
+    return 0;
   if (!array_reserve(&points->list, points->len, &points->capacity,
                      sizeof(*points->list)))
     return -ENOMEM;
-  if (is_minority(points, state, off)) {
-    points->minority++;
-    return 0;
-  }
   points->list[points->len++] = (struct wake_point){
       .ltime_ns = event->ltime,
       .us = {[WAKE_LATENCY] = us(event->tai, event->ltime),
@@ -70,7 +67,7 @@ int wake_points_add(struct wake_points *points,
       .smis = event->smis,
       .state = (uint8_t)state,
       .interrupts_off = off};
-  return 0;
+  return 1;
 }
 
 void wake_points_forget(struct wake_points *points, uint64_t since_ns) {

@@ -16,27 +16,18 @@
 struct wake_probe {
   /* Set by this process before the programs run. */
   uint32_t core;        /* the programs ignore all other cores */
-  uint32_t counts_smis; /* wake_smis has an event */
   uint32_t thread;      /* ID of the waiting thread; 0: BPF timer, or passive */
   uint32_t timer_flags; /* flags of bpf_timer_start */
-  uint64_t distance_min, distance_max; /* ns from arming to LTime */
-  uint64_t pause;                      /* ns between two events; 0: no pause */
-  uint64_t armed_max;                  /* no more events are armed */
+  uint64_t distance_min, distance_range; /* from arming to LTime, ns */
+  uint64_t armed_max;                    /* no more events are armed */
   /* The state of the programs. */
-  uint32_t is_arming, is_paused;
-  uint32_t is_gone; /* no event is armed any more, because the timer expired, or
-                       the thread ran, on another core */
+  uint32_t is_arming;
+  uint32_t is_gone; /* the core went offline, or the timer expired, or the
+                       thread ran, on another core */
   uint64_t armed;
   struct wake_steps steps;
   uint64_t head; /* how many events have been published */
   struct wake_event events[WAKE_EVENTS];
 };
-
-static inline void wake_publish(struct wake_probe *probe) {
-  uint64_t head = probe->head;
-  probe->events[head % WAKE_EVENTS] = probe->steps.event;
-  __sync_fetch_and_add(&probe->head,
-                       1); /* a full barrier: the event is written first */
-}
 
 #endif

@@ -22,17 +22,13 @@ static const char *const tracepoints[WAKE_LINKS] = {
  * Loading
  */
 
-static bool begins_with(const char *line, const char *words) {
-  return strncmp(line, words, strlen(words)) == 0;
-}
-
 const char *wake_programs_refusal(int error, bool has_timer, char *log) {
   const char *last = "";
+  char *statistics = strstr(log, "verification time ");
+  if (statistics != NULL)
+    *statistics = '\0';
   for (char *line; (line = strsep(&log, "\n")) != NULL;)
-    if (!begins_with(line, "processed ") &&
-        !begins_with(line, "stack depth ") &&
-        !begins_with(line, "verification time ") && line[0] != '\0')
-      last = line;
+    last = line[0] != '\0' ? line : last;
   if (last[0] != '\0')
     return last;
   if (error == EPERM || error == EACCES)
@@ -173,7 +169,7 @@ void wake_programs_count_smis(struct wake_programs *programs, int event) {
   union bpf_attr attr = {.map_fd = (uint32_t)programs->smis,
                          .key = (uintptr_t)&key,
                          .value = (uintptr_t)&event};
-  programs->probe->counts_smis = bpf_call(BPF_MAP_UPDATE_ELEM, &attr) == 0;
+  bpf_call(BPF_MAP_UPDATE_ELEM, &attr);
 }
 
 /* Kernels before 6.7 cannot pin the timer, which nevertheless stays on the core

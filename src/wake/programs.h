@@ -25,8 +25,8 @@ int wake_programs_load(struct wake_programs *programs, bool has_timer,
                        char why[WHY_SIZE]);
 
 /* Returns why the kernel refused to load the programs with this errno: the last
- * line that is not about statistics in the verifier's log, which this function
- * cuts into lines; or else a guess. */
+ * line before the statistics in the verifier's log, which this function cuts
+ * into lines; or else a guess. */
 const char *wake_programs_refusal(int error, bool has_timer, char *log);
 
 /* Attaches the programs to their tracepoints. The kernel interrupts every core
@@ -40,7 +40,7 @@ void wake_programs_timer_is_found(struct wake_programs *programs);
 void wake_programs_detach(struct wake_programs *programs);
 
 /* Lets the programs count system management interrupts with a perf event of the
- * measured core. */
+ * measured core, unless it is negative. */
 void wake_programs_count_smis(struct wake_programs *programs, int event);
 
 /* Starts the BPF timer on this thread's core. */

@@ -8,39 +8,30 @@
 
 #include <time.h>
 
-/* What info.yml says about the measurement. */
-struct wake_result_info {
-  const char *version; /* of percore */
-  const char *method;  /* what woke the core */
-  const char *ended;   /* why the measurement ended; NULL while it goes on */
-  int core;
-  double seconds;
-  const struct wake_collect_status *status;
-};
-
 struct wake_result {
   const char *folder;
-  bool is_new; /* the folder did not exist */
+  bool is_new;   /* the folder did not exist */
+  bool has_rows; /* datapoints.csv is not empty */
   time_t begun;
-  int dir;       /* descriptor of the folder */
-  int csv, info; /* descriptors; -1 before the first datapoint */
-  bool has_user, has_smis;
+  int dir, csv, info; /* descriptors of the folder and the files */
 };
 
-/* Makes the directory, or takes one that contains no result. Call this before
- * measuring. `folder` must stay valid. */
+/* Makes the directory, or takes one that contains no result, and makes the
+ * files. Call this before measuring. `folder` must stay valid. */
 int wake_result_open(struct wake_result *result, const char *folder,
                      char why[WHY_SIZE]);
 
-/* Appends datapoints, which must have been armed: wult wants their LDist. Then
- * replaces info.yml. The files are made with the first datapoint, and their
- * space with them, so that info.yml can be replaced even if the disk is full.
- * If not all datapoints can be written, no part of a row stays. */
+/* Replaces info.yml, which says why the measurement ended, or that it goes on
+ * if `ended` is NULL. Then appends datapoints, which must have been armed: wult
+ * wants their LDist. info.yml never grows, so that it can be replaced even if
+ * the disk has become full. If not all datapoints can be written, no part of a
+ * row stays. */
 int wake_result_write(struct wake_result *result,
                       const struct wake_points *points,
-                      const struct wake_result_info *info, char why[WHY_SIZE]);
+                      const struct wake_collect_status *status,
+                      const char *ended, char why[WHY_SIZE]);
 
-/* Closes the files. Removes the directory if it is new and has no rows. */
+/* Closes the files. Without rows, removes them and a new directory. */
 void wake_result_close(struct wake_result *result);
 
 #endif

@@ -79,7 +79,7 @@ struct wake_steps {
                           expires, uses the earliest */
   uint64_t timer;      /* address of our timer; 0: unknown */
   uint64_t distance;   /* from arming the event to LTime */
-  uint32_t is_armed;   /* if 0, our timer only ends a pause */
+  uint32_t is_armed;   /* an event is armed and has not been judged yet */
   uint32_t is_pending; /* TAI or, if passive, an earlier LTime may follow */
   struct wake_event event;
   uint64_t idles; /* how many idle states the core has entered */

@@ -44,9 +44,11 @@ void wake_stats_free(struct wake_stats *stats) {
   *stats = (struct wake_stats){0};
 }
 
-enum wake_metric wake_stats_latency(const struct wake_stats *stats, int state) {
-  return stats->of[state][WAKE_LATENCY].count > 0 ? WAKE_LATENCY
-                                                  : WAKE_INTR_LATENCY;
+const struct histogram *wake_stats_latency(const struct wake_stats *stats,
+                                           int state) {
+  const struct histogram *histograms = stats->of[state];
+  return &histograms[histograms[WAKE_LATENCY].count > 0 ? WAKE_LATENCY
+                                                        : WAKE_INTR_LATENCY];
 }
 
 double wake_percentile(const struct histogram *histogram, double percent) {

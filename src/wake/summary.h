@@ -18,9 +18,11 @@ int wake_stats_add(struct wake_stats *stats, const struct wake_point *point);
 void wake_stats_clear(struct wake_stats *stats); /* keeps the memory */
 void wake_stats_free(struct wake_stats *stats);
 
-/* Returns the first latency that is known of a state: WakeLatency or, with
- * interrupts on, IntrLatency. Its count is 0 without datapoints. */
-enum wake_metric wake_stats_latency(const struct wake_stats *stats, int state);
+/* Returns the first latency that is known of a state, as an entry of
+ * stats->of[state]: WakeLatency or, with interrupts on, IntrLatency. It is
+ * empty without datapoints. */
+const struct histogram *wake_stats_latency(const struct wake_stats *stats,
+                                           int state);
 
 /* Returns a percentile, by linear interpolation between the two closest values,
  * as numpy and pandas do, within 0.1 %. NAN if fewer than 10 values

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DISTANCE_NS UINT64_C(4000000)
 #define POLL_NS UINT64_C(20000000)
 #define LATE_NS UINT64_C(100000000) /* how long to wait for late probes */
 
@@ -32,15 +33,15 @@ static const struct {
 };
 
 struct surveyed {
-  int core;
   bool said; /* the reason why this core is not measured has been logged */
   struct wake_points points; /* in the window */
+  struct wake_states states; /* of a burst that counted; len is 0: none */
 };
 
 struct wake_survey {
   struct wake_survey_options options;
   struct wake_collect *collect;
-  struct surveyed *list;
+  struct surveyed *list; /* by number of core */
   size_t len;
   int next; /* the number of the core with which the next round begins */
   uint64_t until_ns; /* when the round ends */
@@ -72,13 +73,13 @@ int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
-  const struct wake_collect_options collect = {
-      .method = options->method,
-      .distance_min_ns = options->pause_ns,
-      .distance_max_ns = options->pause_ns + WAKE_DISTANCE_MAX_NS,
-      .armed_max = options->probes,
-      .goes_on = goes_on,
-      .context = survey};
+  const struct wake_collect_options collect = {.method = options->method,
+                                               .pause_ns = options->pause_ns,
+                                               .distance_ns = DISTANCE_NS,
+                                               .armed_max = options->probes,
+                                               .smis = -1,
+                                               .goes_on = goes_on,
+                                               .context = survey};
   struct wake_states states;
   *result = NULL;
   if (survey == NULL)
@@ -92,14 +93,14 @@ int wake_survey_open(struct wake_survey **result,
                       "cpuidle has no driver here, so there is no count of "
                       "idle states to check the figures against; percore wake "
                       "shows unchecked figures");
-  if (status == 0) {
-    *result = survey;
-    if (why[0] != '\0')
-      say(survey, NULL, "wake latency is measured with a thread: %s", why);
-  } else {
+  if (status != 0) {
     free(survey);
+    return status;
   }
-  return status;
+  *result = survey;
+  if (why[0] != '\0')
+    say(survey, NULL, "wake latency is measured with a thread: %s", why);
+  return 0;
 }
 
 void wake_survey_close(struct wake_survey *survey) {
@@ -117,60 +118,13 @@ void wake_survey_close(struct wake_survey *survey) {
  * One core
  */
 
-static struct surveyed *find(const struct wake_survey *survey, int core) {
-  for (size_t i = 0; i < survey->len; i++)
-    if (survey->list[i].core == core)
-      return &survey->list[i];
-  return NULL;
-}
-
-/* Returns the entry of a core, which is added if the core is new. Returns NULL
- * if out of memory. */
-static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
-  struct surveyed *found = find(survey, core);
-  if (found != NULL)
-    return found;
-  if (!array_grow(&survey->list, survey->len, survey->len + 1, sizeof(*found)))
-    return NULL;
-  found = &survey->list[survey->len++];
-  found->core = core;
-  wake_core_states("", core, &found->points.states);
-  return found;
-}
-
-/* True if the programs and cpuidle counted about the same number of idle
- * states. Otherwise the datapoints may be wrong, which is logged once. */
-static bool is_valid(const struct wake_survey *survey, struct surveyed *core,
-                     const struct wake_collect_status *status) {
-  if (status->is_gone)
-    say(survey, core,
-        "wake latency of core %d is not measured: it went offline, or its "
-        "timer was moved to another core",
-        core->core);
-  else if (status->usage < 0)
-    say(survey, core,
-        "wake latency of core %d is not measured: cpuidle has no driver "
-        "for it",
-        core->core);
-  else if (wake_collect_check(status) != WAKE_AGREES)
-    say(survey, core,
-        "a burst of probes on core %d is ignored: the programs saw "
-        "%llu idle states, cpuidle counted %lld",
-        core->core, (unsigned long long)status->idles,
-        (long long)status->usage);
-  else
-    return true;
-  return false;
-}
-
 /* Waits until all probes are done or the time is up. Returns false if `wait`
  * returned false. First sleeps for as long as the probes take on average,
  * because this thread would disturb the core if it woke up there earlier. */
 static bool wait_for_probes(const struct wake_survey *survey) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t begin = options->now_ns(options->context);
-  uint64_t most =
-      options->probes * (WAKE_DISTANCE_MAX_NS + 2 * options->pause_ns);
+  uint64_t most = options->probes * (DISTANCE_NS + 2 * options->pause_ns);
   uint64_t until = begin + most + LATE_NS;
   if (until > survey->until_ns)
     until = survey->until_ns;
@@ -183,21 +137,35 @@ static bool wait_for_probes(const struct wake_survey *survey) {
   return going;
 }
 
+/* Adds the datapoints of a burst, unless they may be wrong, which is logged
+ * once. Returns 0 or -ENOMEM. */
+static int end_burst(struct wake_survey *survey, struct surveyed *core) {
+  const struct wake_collect_status *found =
+      wake_collect_status(survey->collect);
+  char why[WHY_SIZE];
+  survey->probes += found->armed;
+  if (wake_collect_check(found, why) != WAKE_AGREES) {
+    say(survey, core, "a burst of probes on core %d is ignored: %s",
+        found->core, why);
+    return 0;
+  }
+  core->states = found->states;
+  return wake_collect_poll(survey->collect, &core->points);
+}
+
 /* Probes one core and adds its datapoints. Returns 0, -ENOMEM, or -EINTR if the
  * round must end. */
 static int probe(struct wake_survey *survey, int number, char why[WHY_SIZE]) {
-  struct wake_collect_status found;
-  struct surveyed *core = find_or_add(survey, number);
-  if (core == NULL)
-    return -ENOMEM;
+  size_t len = (size_t)number + 1;
+  if (len > survey->len) {
+    if (!array_grow(&survey->list, survey->len, len, sizeof(*survey->list)))
+      return -ENOMEM;
+    survey->len = len;
+  }
+  struct surveyed *core = &survey->list[number];
   int status = wake_collect_begin(survey->collect, number, why);
-  if (status == 0 && !wait_for_probes(survey))
-    status = -EINTR;
   if (status == 0) {
-    wake_collect_status(survey->collect, &found);
-    survey->probes += found.armed;
-    if (is_valid(survey, core, &found))
-      status = wake_collect_poll(survey->collect, &core->points);
+    status = wait_for_probes(survey) ? end_burst(survey, core) : -EINTR;
   } else if (status != -EINTR) {
     say(survey, core, "wake latency of core %d is not measured: %s", number,
         why);
@@ -241,37 +209,42 @@ static void put_known(wake_survey_put *put, void *context, const char *name,
 
 uint64_t wake_survey_figures(struct wake_survey *survey, int number,
                              wake_survey_put *put, void *context) {
-  const struct surveyed *core = find(survey, number);
+  static const double percents[] = {50, 99};
   struct wake_stats *stats = &survey->stats;
   int status = 0;
   wake_stats_clear(stats);
-  for (size_t i = 0; core != NULL && i < core->points.len && status == 0; i++)
+  if ((size_t)number >= survey->len)
+    return 0;
+  const struct surveyed *core = &survey->list[number];
+  for (size_t i = 0; i < core->points.len && status == 0; i++)
     status = wake_stats_add(stats, &core->points.list[i]);
-  if (core == NULL || status != 0)
+  if (status != 0)
     return 0;
   for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
     const struct histogram *all = stats->of[WAKE_ALL_STATES];
     put_known(put, context, values[v].name,
               wake_percentile(&all[values[v].metric], values[v].percent));
   }
-  for (int state = 0; state < core->points.states.len; state++)
-    for (int percent = 50; percent < 100; percent += 49) {
-      enum wake_metric metric = wake_stats_latency(stats, state);
+  for (int state = 0; state < core->states.len; state++)
+    for (int p = 0; p < 2; p++) {
+      const struct histogram *latency = wake_stats_latency(stats, state);
       char name[64];
-      double us = wake_percentile(&stats->of[state][metric], percent);
-      snprintf(name, sizeof(name), "cstate_%s_p%d",
-               core->points.states.list[state].name, percent);
-      put_known(put, context, name, us);
+      snprintf(name, sizeof(name), "cstate_%s_p%g",
+               core->states.list[state].name, percents[p]);
+      put_known(put, context, name, wake_percentile(latency, percents[p]));
     }
   return core->points.len;
 }
 
 void wake_survey_advertised(const struct wake_survey *survey,
                             wake_survey_put *put, void *context) {
-  char name[64];
-  for (int i = 0; survey->len > 0 && i < survey->list[0].points.states.len;
+  size_t core = 0;
+  while (core < survey->len && survey->list[core].states.len == 0)
+    core++;
+  for (int i = 0; core < survey->len && i < survey->list[core].states.len;
        i++) {
-    const struct wake_state *state = &survey->list[0].points.states.list[i];
+    const struct wake_state *state = &survey->list[core].states.list[i];
+    char name[64];
     snprintf(name, sizeof(name), "cstate_%s_advertised", state->name);
     put_known(put, context, name, state->latency_us);
   }

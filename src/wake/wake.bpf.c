@@ -19,7 +19,8 @@ struct {
   __type(value, struct wake_probe);
 } wake_probes SEC(".maps");
 
-/* The measured core's counter of system management interrupts. */
+/* The measured core's counter of system management interrupts. Without it,
+ * reading returns always the same error. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
   __uint(max_entries, 1);
@@ -27,8 +28,12 @@ struct {
   __type(value, __u32);
 } wake_smis SEC(".maps");
 
-static __always_inline __u64 count_smis(const struct wake_probe *probe) {
-  return probe->counts_smis ? bpf_perf_event_read(&wake_smis, 0) : 0;
+static __always_inline void publish(struct wake_probe *probe) {
+  struct wake_event *event = &probe->events[probe->head % WAKE_EVENTS];
+  *event = probe->steps.event;
+  event->smis = bpf_perf_event_read(&wake_smis, 0) - probe->steps.smis;
+  __sync_fetch_and_add(&probe->head,
+                       1); /* a full barrier: the event is written first */
 }
 
 static __always_inline struct wake_probe *find_probe(void) {
@@ -50,9 +55,9 @@ int wake_idle(struct bpf_raw_tracepoint_args *args) {
     return 0;
   if (state == (__u32)-1 ? wake_on_wake(&probe->steps, now)
                          : wake_on_idle(&probe->steps, now, state))
-    wake_publish(probe);
+    publish(probe);
   if (state != (__u32)-1)
-    probe->steps.smis = count_smis(probe);
+    probe->steps.smis = bpf_perf_event_read(&wake_smis, 0);
   return 0;
 }
 
@@ -86,10 +91,7 @@ int wake_expire(struct bpf_raw_tracepoint_args *args) {
     return 0;
   bpf_probe_read_kernel(&ltime, sizeof(ltime),
                         (void *)(args->args[0] + WAKE_HRTIMER_EXPIRES));
-  bool is_point = wake_on_expire(&probe->steps, now, args->args[0], ltime);
-  if (is_point || probe->steps.is_pending)
-    probe->steps.event.smis = count_smis(probe) - probe->steps.smis;
-  if (is_point)
-    wake_publish(probe);
+  if (wake_on_expire(&probe->steps, now, args->args[0], ltime))
+    publish(probe);
   return 0;
 }

@@ -71,18 +71,18 @@ struct wake_point {
 struct wake_points {
   struct wake_point *list;
   size_t len, capacity;
-  struct wake_states states;
-  /* Of each state, how many of the recent datapoints had interrupts on, and
-   * off. */
+  /* Of each state, how many of the recent events had interrupts on, and off. */
   uint32_t orders[WAKE_STATES_MAX][2];
-  uint64_t minority; /* events that were dropped because of their order */
 };
 
-/* Turns an event into a datapoint, unless it is one of a minority: interrupts
- * are either on or off in an idle state, which only the events tell, by the
- * order of most events so far. In an event in the other order, something other
- * than its timer ended the idle state. Returns 0 or -ENOMEM. */
-int wake_points_add(struct wake_points *points, const struct wake_event *event);
+/* Turns an event into a datapoint, and returns 1. Or returns 0, because the
+ * event is one of a minority: interrupts are either on or off in an idle state,
+ * which only the events tell, by the order of most events so far. In an event
+ * in the other order, something other than its timer ended the idle state. Or
+ * returns -ENOMEM. */
+int wake_points_add(struct wake_points *points,
+                    const struct wake_states *states,
+                    const struct wake_event *event);
 
 /* Forgets the datapoints before the first whose LTime is at least since_ns. */
 void wake_points_forget(struct wake_points *points, uint64_t since_ns);

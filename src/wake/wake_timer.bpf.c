@@ -15,23 +15,20 @@ struct {
 /* Counts the event before the timer starts, because wake_begin runs in a task:
  * the timer may expire, and be armed again, before bpf_timer_start returns. */
 static __always_inline int arm(struct wake_probe *probe, struct timer *timer) {
-  __u64 range = probe->distance_max - probe->distance_min;
-  __u64 distance =
-      probe->distance_min + ((range * bpf_get_prandom_u32()) >> 32);
-  bool is_pause = probe->pause && !probe->is_paused;
-  __u64 wait = is_pause ? probe->pause : distance;
+  __u64 distance = probe->distance_min +
+                   ((probe->distance_range * bpf_get_prandom_u32()) >> 32);
   __u64 flags = probe->timer_flags;
-  probe->is_paused = is_pause;
   probe->steps.distance = distance;
-  probe->steps.is_armed = !is_pause;
-  probe->armed += !is_pause;
+  probe->steps.is_armed = 1;
+  probe->armed++;
   probe->is_arming = 1;
   int status = bpf_timer_start(
-      &timer->timer, flags & 1 ? bpf_ktime_get_ns() + wait : wait, flags);
+      &timer->timer, flags & 1 ? bpf_ktime_get_ns() + distance : distance,
+      flags);
   probe->is_arming = 0;
   if (status) {
-    probe->armed -= !is_pause;
-    probe->steps.is_armed = probe->is_paused = 0;
+    probe->armed--;
+    probe->steps.is_armed = 0;
   }
   return status;
 }

@@ -5,7 +5,6 @@
 #include "cores.h"
 #include "report.h"
 #include "wake/collect.h"
-#include "wake/core.h"
 #include "wake/summary.h"
 
 #include <errno.h>
@@ -36,7 +35,8 @@ static const struct run {
  * `status`. */
 static struct wake_collect *open_on(int core, enum wake_method method,
                                     int *status, char why[WHY_SIZE]) {
-  const struct wake_collect_options options = {.method = method};
+  const struct wake_collect_options options = {
+      .method = method, .distance_ns = 4 * MS, .smis = -1};
   struct wake_collect *collect;
   *status = wake_collect_open(&collect, &options, why);
   if (*status == 0)
@@ -53,20 +53,20 @@ static struct wake_collect *open_on(int core, enum wake_method method,
  * datapoints if there is a cpuidle driver, and on at all of them otherwise. */
 static void judge_counts(const char *name, struct wake_collect *collect,
                          const struct wake_points *points, bool has_cpuidle) {
-  struct wake_collect_status status;
-  wake_collect_status(collect, &status);
+  const struct wake_collect_status *status = wake_collect_status(collect);
   note("%s: %zu datapoints of %llu events, %llu busy; %llu idle states, usage "
        "%lld",
-       name, points->len, (unsigned long long)status.armed,
-       (unsigned long long)status.drops[WAKE_DROP_BUSY],
-       (unsigned long long)status.idles, (long long)status.usage);
+       name, points->len, (unsigned long long)status->armed,
+       (unsigned long long)status->drops[WAKE_DROP_BUSY],
+       (unsigned long long)status->idles, (long long)status->usage);
   bool in_order = points->len >= COUNT;
   for (size_t i = 0; i < points->len; i++)
     in_order &= points->list[i].interrupts_off == has_cpuidle;
   result(in_order, "%s: all datapoints have interrupts %s", name,
          has_cpuidle ? "off" : "on");
-  result(has_cpuidle ? llabs(status.usage - (int64_t)status.idles) <= IDLES_EDGE
-                     : status.usage == -1,
+  result(has_cpuidle
+             ? llabs(status->usage - (int64_t)status->idles) <= IDLES_EDGE
+             : status->usage == -1,
          has_cpuidle ? "%s: cpuidle counts the same idle states"
                      : "%s: without cpuidle nothing counts the idle states",
          name);
@@ -104,7 +104,6 @@ static void measure(const struct run *run, bool has_cpuidle,
     result(false, "%s: measures", run->name);
     return;
   }
-  wake_core_states("", 0, &points.states);
   for (int i = 0; i < POLLS_MAX && points.len < COUNT; i++) {
     sleep_ns(POLL_NS);
     wake_collect_poll(collect, &points);

@@ -17,16 +17,16 @@ static unsigned seed;
 static double cost_us[] = {0.4, 1.5, 84};
 
 static void begin(void) {
-  run =
-      (struct wake_run){.core = 3, .method = "bpf-timer", .limit.us = INFINITY};
-  run.states = (struct wake_states){
+  run = (struct wake_run){.limit.us = INFINITY};
+  run.status = (struct wake_collect_status){
+      .core = 3, .method = "bpf-timer", .smis = -1};
+  run.status.states = (struct wake_states){
       .len = 4,
       .list = {{.name = "POLL"},
                {.name = "C1", .latency_us = 2, .residency_us = 2},
                {.name = "C6", .latency_us = 30, .residency_us = 400},
                {.name = "C8", .latency_us = 300, .residency_us = 1200}}};
-  run.status.smis = -1;
-  points = (struct wake_points){.states = run.states};
+  points = (struct wake_points){0};
   steps = (struct wake_steps){.timer = TIMER};
   now = 1000000;
   seed = 1;
@@ -52,10 +52,11 @@ static void play(uint32_t state, double exit_us) {
   if (!off)
     is_point |= wake_on_wake(&steps, now + 900);
   assert_true(is_point);
-  assert_int_equal(wake_points_add(&points, &steps.event), 0);
+  assert_int_equal(wake_points_add(&points, &run.status.states, &steps.event),
+                   1);
   now += 5000;
-  run.states.list[state].entries++;
-  run.states.list[state].time_us += (now - steps.tbi) / 1000;
+  run.status.states.list[state].entries++;
+  run.status.states.list[state].time_us += (now - steps.tbi) / 1000;
 }
 
 /* Plays events of each state, which are mixed. */
@@ -73,21 +74,32 @@ static void play_mix(int poll, int c1, int c6) {
     assert_int_equal(wake_stats_add(&run.stats, &points.list[i]), 0);
   run.status.datapoints += points.len;
   points.len = 0;
-  run.seconds = (double)now / 1e9;
-}
-
-static void assert_row(int state, double cost, const char *words) {
-  struct wake_row row = wake_row_of(&run, state);
-  assert_near(row.p50_us, 1.5 * cost, 0.05 * cost);
-  assert_near(row.p99_us, 1.99 * cost, 0.05 * cost);
-  assert_near(row.max_us, 2 * cost, 0.05 * cost);
-  assert_string_equal(row.words, words);
+  run.status.seconds = (double)now / 1e9;
 }
 
 static const char *text_of(void) {
   FILE *out = unit_open();
   wake_write_text(out, &run, 0);
   return unit_close();
+}
+
+/* Asserts that the table has a line for the state that ends with these words.
+ */
+static void assert_words(const char *name, const char *words) {
+  char line[64], found[128] = "";
+  snprintf(line, sizeof(line), "\n%-12s ", name);
+  const char *row = strstr(strstr(text_of(), "\nidle state "), line);
+  assert_non_null(row);
+  assert_int_equal(sscanf(row, "\n%*[^\n]\n %127[^\n]", found), 1);
+  assert_string_equal(found, words);
+}
+
+static void assert_row(int state, double cost, const char *words) {
+  const struct histogram *latency = wake_stats_latency(&run.stats, state);
+  assert_near(wake_percentile(latency, 50), 1.5 * cost, 0.05 * cost);
+  assert_near(wake_percentile(latency, 99), 1.99 * cost, 0.05 * cost);
+  assert_near(wake_figure(latency, WAKE_MAX), 2 * cost, 0.05 * cost);
+  assert_words(run.status.states.list[state].name, words);
 }
 
 static const char *json_of(void) {
@@ -101,7 +113,7 @@ TEST(what_each_state_costs_is_right_to_five_percent) {
   assert_row(0, 0.4, "as advertised");
   assert_row(1, 1.5, "as advertised");
   assert_row(2, 84, "dearer: 126 us, advertised 30");
-  assert_string_equal(wake_row_of(&run, 3).words, "not reached");
+  assert_words("C8", "not reached");
 }
 
 TEST(a_mix_that_shifts_moves_no_state) {
@@ -122,39 +134,38 @@ TEST(a_state_is_dearer_only_beyond_what_the_kernel_itself_takes) {
   } cases[] = {
       {0, "as advertised"}, {2.2, "as advertised"}, {100, "as advertised"}};
   for (size_t i = 0; i < 3; i++) {
-    run.states.list[1].latency_us = cases[i].advertised_us;
-    assert_string_equal(wake_row_of(&run, 1).verdict, cases[i].verdict);
+    run.status.states.list[1].latency_us = cases[i].advertised_us;
+    assert_string_equal(wake_verdict(&run, 1), cases[i].verdict);
   }
   play_mix(0, 0, 1000);
-  run.states.list[2].latency_us = 107;
-  assert_string_equal(wake_row_of(&run, 2).verdict, "as advertised");
-  run.states.list[2].latency_us = 104;
-  assert_string_equal(wake_row_of(&run, 2).verdict, "dearer");
+  run.status.states.list[2].latency_us = 107;
+  assert_string_equal(wake_verdict(&run, 2), "as advertised");
+  run.status.states.list[2].latency_us = 104;
+  assert_string_equal(wake_verdict(&run, 2), "dearer");
 }
 
 TEST(few_datapoints_have_no_verdict) {
   play_mix(0, 19, 0);
-  assert_string_equal(wake_row_of(&run, 1).words, "too few");
-  assert_nan(wake_row_of(&run, 1).p50_us);
-  run.states.list[3].entries = 5; /* entered, but not woken from */
-  assert_string_equal(wake_row_of(&run, 3).words, "too few");
+  assert_words("C1", "too few");
+  run.status.states.list[3].entries = 5; /* entered, but not woken from */
+  assert_words("C8", "too few");
 }
 
 TEST(why_a_state_is_not_reached_is_said) {
   play_mix(0, 100, 0);
-  run.states.list[2].is_disabled = true;
-  assert_string_equal(wake_row_of(&run, 2).words, "not reached: disabled");
+  run.status.states.list[2].is_disabled = true;
+  assert_words("C6", "not reached: disabled");
   run.limit = (struct latency_limit){20, "/dev/cpu_dma_latency, held by x (1)"};
-  assert_string_equal(wake_row_of(&run, 3).words, "not reached: above 20 us");
+  assert_words("C8", "not reached: above 20 us");
   assert_non_null(strstr(text_of(), "above 20 us are not used:\n"
                                     "  /dev/cpu_dma_latency, held by x (1)\n"));
 }
 
 TEST(without_cpuidle_nothing_is_advertised) {
-  run.states = (struct wake_states){1, {{.name = "idle", .latency_us = NAN}}};
+  run.status.states =
+      (struct wake_states){1, {{.name = "idle", .latency_us = NAN}}};
   run.status.usage = -1;
-  points.states = run.states;
-  assert_string_equal(wake_row_of(&run, 0).words, "not advertised");
+  assert_words("idle", "not advertised");
   assert_non_null(strstr(json_of(), "\"idle_check\":\"unchecked\""));
 }
 
@@ -177,7 +188,7 @@ TEST(the_document_has_what_the_table_has) {
   assert_non_null(strstr(c6, "\"latency_us\":30,\"residency_us\":400,"
                              "\"disabled\":false,\"entries\":1500,"));
   assert_non_null(strstr(c6, "\"probes\":1500,\"p50_us\":12"));
-  assert_non_null(strstr(c6, "\"words\":\"dearer: 126 us, advertised 30\""));
+  assert_non_null(strstr(c6, "\"verdict\":\"dearer\""));
 }
 
 /* ---------------------------------------------------------------------------
@@ -209,7 +220,7 @@ TEST(a_budget_allows_the_deepest_state_whose_p99_fits) {
 
 TEST(states_that_are_disabled_need_no_advice) {
   play_mix(0, 1500, 1500);
-  run.states.list[3].is_disabled = true;
+  run.status.states.list[3].is_disabled = true;
   assert_string_equal(
       advice(200), "budget 200 us: C6 is the deepest idle state that fits\n");
 }
@@ -230,6 +241,8 @@ TEST(a_budget_that_no_state_fits_says_so) {
   play_mix(0, 100, 1500);
   assert_non_null(strstr(advice(1), "budget 1 us: no idle state"));
   assert_non_null(strstr(advice(50), "99 % needs 1000 datapoints"));
+  assert_null(strstr(text_of(), "disable"));
+  assert_non_null(strstr(json_of(), "\"disable\":[]"));
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin,

@@ -10,6 +10,7 @@
 #define PROBES 100
 #define ROUND_S 10
 #define WINDOW_S 1000
+#define DISTANCE_NS UINT64_C(4000000)
 #define NS UINT64_C(1000000000)
 
 static struct wake_survey *survey;
@@ -60,9 +61,8 @@ int wake_collect_open(struct wake_collect **collect,
                       char why[WHY_SIZE]) {
   assert_int_equal(options->armed_max, PROBES);
   assert_int_equal(options->method, play.method);
-  assert_int_equal(options->distance_max_ns - options->distance_min_ns,
-                   WAKE_DISTANCE_MAX_NS);
-  play.pause_ns = options->distance_min_ns;
+  assert_int_equal(options->distance_ns, DISTANCE_NS);
+  play.pause_ns = options->pause_ns;
   snprintf(why, WHY_SIZE, "%s", play.why);
   *collect = NULL;
   return 0;
@@ -87,9 +87,8 @@ int wake_collect_begin(struct wake_collect *collect, int core,
                        char why[WHY_SIZE]) {
   (void)collect;
   play.probed[play.probed_len++] = core;
-  play.done_ns = play.now_ns +
-                 PROBES * (WAKE_DISTANCE_MAX_NS / 2 + play.pause_ns) +
-                 play.slow_ns;
+  play.done_ns =
+      play.now_ns + PROBES * (DISTANCE_NS / 2 + play.pause_ns) + play.slow_ns;
   if (core != play.absent)
     return 0;
   snprintf(why, WHY_SIZE, "cannot run on core %d", core);
@@ -101,14 +100,18 @@ bool wake_collect_is_done(const struct wake_collect *collect) {
   return play.now_ns >= play.done_ns;
 }
 
-void wake_collect_status(const struct wake_collect *collect,
-                         struct wake_collect_status *status) {
+const struct wake_collect_status *
+wake_collect_status(struct wake_collect *collect) {
+  static struct wake_collect_status status;
   (void)collect;
-  *status =
-      (struct wake_collect_status){.armed = PROBES,
+  status =
+      (struct wake_collect_status){.core = play.probed[play.probed_len - 1],
+                                   .armed = PROBES,
                                    .is_gone = play.is_gone,
                                    .idles = (uint64_t)(1000 - play.unseen),
                                    .usage = play.usage};
+  wake_core_states("", status.core, &status.states);
+  return &status;
 }
 
 /* Returns the next simulated event. The latencies of 10 000 events in
@@ -128,20 +131,23 @@ static struct wake_event next_event(void) {
 int wake_collect_poll(struct wake_collect *collect,
                       struct wake_points *points) {
   (void)collect;
+  struct wake_states states;
+  wake_core_states("", 0, &states);
   for (int i = 0; i < PROBES; i++) {
     struct wake_event event = next_event();
-    assert_int_equal(wake_points_add(points, &event), 0);
+    assert_int_equal(wake_points_add(points, &states, &event), 1);
   }
   return 0;
 }
 
 void wake_collect_end(struct wake_collect *collect) { (void)collect; }
 
-/* As in collect.c, which this program replaces. */
-enum wake_check wake_collect_check(const struct wake_collect_status *status) {
-  double missed = fabs((double)status->usage - (double)status->idles);
-  return missed <= 2 + 0.005 * (double)status->usage ? WAKE_AGREES
-                                                     : WAKE_DIFFERS;
+int wake_collect_check(const struct wake_collect_status *status,
+                       char why[WHY_SIZE]) {
+  snprintf(why, WHY_SIZE, "the reason");
+  return status->is_gone || status->usage < 0    ? WAKE_UNCHECKED
+         : status->idles == (uint64_t)play.usage ? WAKE_AGREES
+                                                 : WAKE_DIFFERS;
 }
 
 /* ---------------------------------------------------------------------------
@@ -385,8 +391,9 @@ TEST(bursts_count_only_if_cpuidle_saw_the_same) {
   run_rounds(20, 1);
   assert_nan(value("timer_intr_p50"));
   assert_int_equal(play.said_len, 1);
-  assert_non_null(strstr(play.said, "992 idle states, cpuidle counted 1000"));
-  play.unseen = 7;
+  assert_string_equal(play.said,
+                      "a burst of probes on core 0 is ignored: the reason");
+  play.unseen = 0;
   run_rounds(10, 1);
   assert_false(isnan(value("timer_intr_p50")));
 }
@@ -397,7 +404,6 @@ TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures) {
   run_rounds(10, 1);
   assert_nan(value("timer_intr_p50"));
   assert_int_equal(play.said_len, 1);
-  assert_non_null(strstr(play.said, "cpuidle has no driver"));
   struct wake_survey *other;
   assert_int_equal(wake_survey_open(&other, &options, why), -ENODEV);
   assert_non_null(strstr(why, "cpuidle has no driver here"));
@@ -407,7 +413,7 @@ TEST(a_core_that_goes_offline_gives_no_datapoints) {
   play.is_gone = true;
   run_rounds(1, 1);
   assert_int_equal(datapoints(0), 0);
-  assert_non_null(strstr(play.said, "went offline"));
+  assert_int_equal(play.said_len, 1);
 }
 
 TEST(the_end_of_collectd_ends_a_round) {
