@@ -2,6 +2,7 @@
  * improve. */
 #include "percore_config.h"
 
+#include "base/file.h"
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
@@ -317,14 +318,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
 
 size_t process_read(char *text, size_t size, const char *proc, const char *pid,
                     const char *name) {
-  char path[FACT_SIZE + 64];
-  snprintf(path, sizeof(path), "%s/%s/%s", proc, pid, name);
-  FILE *file = fopen(path, "re");
-  size_t length = file != NULL ? fread(text, 1, size - 1, file) : 0;
-  text[length] = '\0';
-  if (file != NULL)
-    fclose(file);
-  return length;
+  return file_read(text, size, "%s/%s/%s", proc, pid, name);
 }
 
 void rights_read(struct rights *rights, const char *proc, const char *pid,

@@ -48,11 +48,9 @@ static const struct argument arguments[] = {
              "arm events up to US microseconds ahead, 1 to 1000000 (default "
              "4000)",
              .min = 1, .max = 1e6),
-    ARGUMENT(
-        struct wake_arguments, pause_ms, 'p', "pause", ARGUMENT_NUMBER, "MS",
-        "arm them this much further ahead, 0 to 60000 (default 0), so that "
-        "the core is left alone",
-        .min = 0, .max = 60000),
+    ARGUMENT(struct wake_arguments, pause_ms, 'p', "pause", ARGUMENT_NUMBER,
+             "MS", "leave the core alone before, 0 to 60000 (default 0)",
+             .min = 0, .max = 60000),
     ARGUMENT(struct wake_arguments, budget_us, 'b', "budget", ARGUMENT_NUMBER,
              "US", "say which idle states wake within US microseconds",
              .min = 0.1, .max = 1e6),
@@ -165,24 +163,6 @@ static int run_measurement(struct measurement *measurement) {
   return flush_output(COMMAND) == 0 ? status : TOOL_FAILURE;
 }
 
-/* Begins to measure. Returns 0 or a negative errno. */
-static int begin(struct measurement *measurement, int core, int smis) {
-  const struct wake_arguments *arguments = measurement->options;
-  struct wake_collect **collect = &measurement->collect;
-  char *why = measurement->why;
-  const struct wake_collect_options options = {
-      .method = wake_method_of(arguments->method),
-      .pause_ns = (uint64_t)(arguments->pause_ms * 1e6),
-      .distance_ns = (uint64_t)(arguments->distance_us * 1e3),
-      .smis = smis};
-  int status = wake_collect_open(collect, &options, why);
-  if (status == 0 && why[0] != '\0')
-    say_failure(COMMAND, "method thread is used: %s", why);
-  if (status == 0)
-    status = wake_collect_attach(*collect, why);
-  return status == 0 ? wake_collect_begin(*collect, core, why) : status;
-}
-
 /* Says why a measurement is not what was wanted. Returns the exit status. */
 static int judge(const struct measurement *measurement) {
   const struct wake_run *run = &measurement->run;
@@ -229,21 +209,32 @@ static int measure_core(const struct machine *machine, int core,
                         const struct wake_arguments *options) {
   struct measurement measurement = {.options = options,
                                     .run.budget_us = options->budget_us};
+  struct wake_collect **collect = &measurement.collect;
+  char *why = measurement.why;
   if (options->folder != NULL &&
-      wake_result_open(&measurement.result, options->folder, measurement.why) !=
-          0)
-    return say_failure(COMMAND, "%s", measurement.why);
+      wake_result_open(&measurement.result, options->folder, why) != 0)
+    return say_failure(COMMAND, "%s", why);
+  const struct wake_collect_options collect_options = {
+      .method = wake_method_of(options->method),
+      .pause_ns = (uint64_t)(options->pause_ms * 1e6),
+      .distance_ns = (uint64_t)(options->distance_us * 1e3),
+      .smis = open_smis(machine, core)};
   latency_limit_read(&measurement.run.limit, "", core);
-  int smis = open_smis(machine, core);
-  int status = begin(&measurement, core, smis) == 0
-                   ? run_measurement(&measurement)
-                   : say_failure(COMMAND, "%s", measurement.why);
+  int failed = wake_collect_open(collect, &collect_options, why);
+  if (failed == 0 && why[0] != '\0')
+    say_failure(COMMAND, "%s", why);
+  if (failed == 0)
+    failed = wake_collect_attach(*collect, why);
+  if (failed == 0)
+    failed = wake_collect_begin(*collect, core, why);
+  int status = failed == 0 ? run_measurement(&measurement)
+                           : say_failure(COMMAND, "%s", why);
   if (status == TOOL_OK)
     status = judge(&measurement);
   if (options->folder != NULL)
     wake_result_close(&measurement.result);
-  wake_collect_close(measurement.collect);
-  close(smis);
+  wake_collect_close(*collect);
+  close(collect_options.smis);
   wake_points_free(&measurement.batch);
   wake_stats_free(&measurement.run.stats);
   return status;

@@ -35,7 +35,7 @@ struct wake_advice {
   int deepest;    /* the deepest state that fits; -1: none */
   double dma_us;  /* the value for /dev/cpu_dma_latency that allows this state
                      and excludes those that do not fit; NAN: there is none */
-  uint32_t avoid; /* bits of the states to disable: those that do not fit, and
+  uint32_t disable; /* bits of the states to disable: those that do not fit, and
                      deeper ones that may not */
 };
 struct wake_advice wake_advise(const struct wake_run *run);

@@ -2,8 +2,6 @@
 
 #include "json.h"
 
-#include <math.h>
-
 static void put_metrics(struct json *json, const struct histogram *histograms) {
   json_open_array(json, "metrics");
   for (int metric = 0; metric < WAKE_METRICS; metric++) {
@@ -46,9 +44,9 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_bool(json, "is_result", wake_collect_has_result(status));
 }
 
-static void put_state(struct json *json, const struct wake_run *run, int s) {
+static void put_state(struct json *json, const struct wake_run *run,
+                      const struct wake_advice *advice, int s) {
   const struct wake_state *state = &run->status.states.list[s];
-  const struct histogram *latency = wake_stats_latency(&run->stats, s);
   json_open_object(json, NULL);
   json_text(json, "state", state->name);
   json_number(json, "latency_us", state->latency_us);
@@ -56,53 +54,38 @@ static void put_state(struct json *json, const struct wake_run *run, int s) {
   json_bool(json, "disabled", state->is_disabled);
   json_unsigned(json, "entries", state->entries);
   json_unsigned(json, "time_us", state->time_us);
-  json_unsigned(json, "probes", latency->count);
-  json_number(json, "p50_us", wake_percentile(latency, 50));
-  json_number(json, "p99_us", wake_percentile(latency, 99));
-  json_number(json, "max_us", wake_figure(latency, WAKE_MAX));
   json_text(json, "verdict", wake_verdict(run, s));
+  if (run->budget_us > 0)
+    json_bool(json, "disable", advice->disable >> s & 1);
   put_metrics(json, run->stats.of[s]);
   json_close_object(json);
 }
 
-static void put_advice(struct json *json, const struct wake_run *run) {
-  const struct wake_states *states = &run->status.states;
-  struct wake_advice advice = wake_advise(run);
-  json_open_object(json, "budget");
-  json_number(json, "us", run->budget_us);
-  json_text(json, "deepest",
-            advice.deepest >= 0 ? states->list[advice.deepest].name : "");
-  json_number(json, "cpu_dma_latency_us", advice.dma_us);
-  json_open_array(json, "disable");
-  for (int i = 0; i < states->len; i++)
-    if (advice.avoid >> i & 1)
-      json_text(json, NULL, states->list[i].name);
-  json_close_array(json);
-  json_close_object(json);
-}
-
-static void put_above(struct json *json, const struct wake_run *run) {
-  const struct wake_point *above = &run->above;
-  json_open_object(json, "above");
-  json_number(json, "latency_us", wake_latency_us(above));
-  json_thousandths(json, "monotonic_s", (double)above->ltime_ns / 1e9);
-  json_text(json, "state", run->status.states.list[above->state].name);
-  json_number(json, "silent_us", (double)above->us[WAKE_SILENT_TIME]);
-  json_unsigned(json, "interrupt", above->interrupt);
-  json_close_object(json);
-}
-
 void wake_write_json(FILE *out, const struct wake_run *run) {
+  const struct wake_states *states = &run->status.states;
+  const struct wake_advice advice = wake_advise(run);
+  const struct wake_point *above = &run->above;
   struct json *json = json_begin(out, "wake");
   put_measurement(json, run);
   put_metrics(json, run->stats.of[WAKE_ALL_STATES]);
   json_open_array(json, "states");
-  for (int s = 0; s < run->status.states.len; s++)
-    put_state(json, run, s);
+  for (int s = 0; s < states->len; s++)
+    put_state(json, run, &advice, s);
   json_close_array(json);
-  if (run->budget_us > 0)
-    put_advice(json, run);
-  if (run->above.ltime_ns > 0)
-    put_above(json, run);
+  if (run->budget_us > 0) {
+    json_number(json, "budget_us", run->budget_us);
+    json_text(json, "deepest",
+              advice.deepest < 0 ? "" : states->list[advice.deepest].name);
+    json_number(json, "cpu_dma_latency_us", advice.dma_us);
+  }
+  if (above->ltime_ns > 0) {
+    json_open_object(json, "above");
+    json_number(json, "latency_us", wake_latency_us(above));
+    json_thousandths(json, "monotonic_s", (double)above->ltime_ns / 1e9);
+    json_text(json, "state", states->list[above->state].name);
+    json_number(json, "silent_us", (double)above->us[WAKE_SILENT_TIME]);
+    json_unsigned(json, "interrupt", above->interrupt);
+    json_close_object(json);
+  }
   json_end(json);
 }

@@ -9,8 +9,8 @@
 #define DEARER_SHARE 0.2
 
 double wake_latency_us(const struct wake_point *point) {
-  float user = point->us[WAKE_USER_LATENCY];
-  return (double)(isnan(user) ? point->us[WAKE_INTR_LATENCY] : user);
+  return (double)fmaxf(point->us[WAKE_INTR_LATENCY],
+                       point->us[WAKE_USER_LATENCY]); /* may be NAN */
 }
 
 const char *wake_verdict(const struct wake_run *run, int number) {
@@ -39,10 +39,10 @@ struct wake_advice wake_advise(const struct wake_run *run) {
   advice.dma_us = states->list[advice.deepest].latency_us;
   for (int i = 0; i < states->len; i++) {
     const struct wake_state *state = &states->list[i];
-    if (state->is_disabled || p99_us[i] <= run->budget_us ||
-        (isnan(p99_us[i]) && i < advice.deepest))
+    if (state->is_disabled ||
+        (i <= advice.deepest && !(p99_us[i] > run->budget_us)))
       continue;
-    advice.avoid |= 1u << i;
+    advice.disable |= 1u << i;
     if (state->latency_us <= advice.dma_us)
       advice.dma_us = NAN;
   }

@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -49,9 +48,8 @@ const char *const wake_method_names[WAKE_METHODS] = {"bpf-timer", "thread",
 const char *const wake_check_names[] = {"agrees", "differs", "unchecked"};
 
 enum wake_method wake_method_of(const char *name) {
-  int method = 0;
-  while (method < WAKE_METHODS &&
-         (name == NULL || strcmp(name, wake_method_names[method]) != 0))
+  int method = name != NULL ? 0 : WAKE_ANY;
+  while (method < WAKE_METHODS && strcmp(name, wake_method_names[method]) != 0)
     method++;
   return (enum wake_method)method;
 }
@@ -64,16 +62,20 @@ enum wake_method wake_method_of(const char *name) {
 static int load(struct wake_collect *collect, char why[WHY_SIZE]) {
   enum wake_method *method = &collect->options.method;
   struct wake_programs *programs = &collect->programs;
-  char thread_why[WHY_SIZE];
+  char timer_why[WHY_SIZE];
+  int smis = collect->options.smis;
   why[0] = '\0';
   if (*method != WAKE_ANY)
-    return wake_programs_load(programs, *method == WAKE_BPF_TIMER, why);
+    return wake_programs_load(programs, *method == WAKE_BPF_TIMER, smis, why);
   *method = WAKE_BPF_TIMER;
-  int status = wake_programs_load(programs, true, why);
-  if (status == 0)
+  if (wake_programs_load(programs, true, smis, timer_why) == 0)
     return 0;
   *method = WAKE_THREAD;
-  return wake_programs_load(programs, false, thread_why) == 0 ? 0 : status;
+  int status = wake_programs_load(programs, false, smis, why);
+  return status == 0
+             ? why_fails(why, 0, "wake latency is measured with a thread: %s",
+                         timer_why)
+             : status;
 }
 
 int wake_collect_open(struct wake_collect **result,
@@ -94,7 +96,6 @@ int wake_collect_open(struct wake_collect **result,
   probe->distance_min = options->pause_ns + DISTANCE_MIN_NS;
   probe->distance_range = options->distance_ns - DISTANCE_MIN_NS;
   probe->armed_max = options->armed_max > 0 ? options->armed_max : UINT64_MAX;
-  wake_programs_count_smis(&collect->programs, options->smis);
   *result = collect;
   return 0;
 }
@@ -200,38 +201,33 @@ static int start(void *context) {
   return -status;
 }
 
-/* Forgets the last core, but not the address of the BPF timer, which remains
- * the same. */
-static void reset(struct wake_collect *collect, int core) {
-  struct wake_probe *probe = collect->programs.probe;
-  enum wake_method method = collect->options.method;
-  probe->steps = (struct wake_steps){
-      .timer = method == WAKE_BPF_TIMER ? probe->steps.timer : 0,
-      .is_passive = method == WAKE_PASSIVE};
-  probe->head = probe->armed = probe->is_gone = 0;
-  collect->tail = collect->thread_head = 0;
-  collect->status = (struct wake_collect_status){
-      .core = core, .method = wake_method_names[method], .smis = -1};
-  wake_core_states("", core, &collect->before);
-  collect->status.states = collect->before;
-  collect->status.usage =
-      wake_states_since(&collect->status.states, &collect->before);
-  collect->begin_ns = clock_now_ns(CLOCK_MONOTONIC);
-}
-
+/* Keeps the address of the BPF timer, which remains the same. */
 int wake_collect_begin(struct wake_collect *collect, int core,
                        char why[WHY_SIZE]) {
   struct wake_probe *probe = collect->programs.probe;
   const struct wake_collect_options *options = &collect->options;
-  reset(collect, core);
+  bool is_bpf_timer = options->method == WAKE_BPF_TIMER;
+  probe->steps =
+      (struct wake_steps){.timer = is_bpf_timer ? probe->steps.timer : 0,
+                          .is_passive = options->method == WAKE_PASSIVE};
+  probe->head = probe->armed = probe->is_gone = 0;
+  collect->tail = collect->thread_head = 0;
+  wake_core_states("", core, &collect->before);
+  collect->status =
+      (struct wake_collect_status){.core = core,
+                                   .method = wake_method_names[options->method],
+                                   .smis = -1,
+                                   .states = collect->before};
+  wake_states_since(&collect->status.states, &collect->before);
+  collect->begin_ns = clock_now_ns(CLOCK_MONOTONIC);
   __atomic_store_n(&probe->core, (uint32_t)core, __ATOMIC_SEQ_CST);
   why[0] = '\0';
   int status = wake_core_run(core, start, collect, options->goes_on,
                              options->context, why);
   if (status != 0 && why[0] == '\0')
-    snprintf(why, WHY_SIZE, "cannot start the %s on core %d: %s",
-             collect->status.method, core, strerror(-status));
-  if (options->method == WAKE_BPF_TIMER && probe->steps.timer != 0)
+    why_fails(why, status, "cannot start the %s on core %d: %s",
+              collect->status.method, core, strerror(-status));
+  if (is_bpf_timer && probe->steps.timer != 0)
     wake_programs_timer_is_found(&collect->programs);
   return status;
 }
@@ -247,10 +243,8 @@ int wake_collect_poll(struct wake_collect *collect,
     struct wake_event event = probe->events[collect->tail % WAKE_EVENTS];
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* read the event before head */
     uint64_t waiting = head_of(probe) - collect->tail;
-    uint64_t taken = 1;
     if (waiting >= WAKE_EVENTS) { /* a newer event may have overwritten it */
-      taken = waiting - (WAKE_EVENTS - 1);
-      drops[WAKE_DROP_OVERRUN] += taken;
+      drops[WAKE_DROP_OVERRUN]++;
     } else {
       int added = wake_points_add(points, &collect->before, &event);
       if (added < 0)
@@ -258,7 +252,7 @@ int wake_collect_poll(struct wake_collect *collect,
       collect->status.datapoints += (uint64_t)added;
       drops[WAKE_DROP_MINORITY] += !added;
     }
-    collect->tail += taken;
+    collect->tail++;
   }
   return 0;
 }
@@ -288,8 +282,8 @@ wake_collect_status(struct wake_collect *collect) {
         (double)(clock_now_ns(CLOCK_MONOTONIC) - collect->begin_ns) / 1e9;
   }
   status->armed = probe->armed;
-  for (int i = 0; i < WAKE_DROPS; i++)
-    status->drops[i] = probe->steps.drops[i];
+  memcpy(status->drops, (const void *)probe->steps.drops,
+         sizeof(status->drops));
   if (collect->options.method != WAKE_PASSIVE)
     status->drops[WAKE_DROP_UNFINISHED] =
         (uint64_t)(probe->steps.is_armed != 0) +
@@ -309,10 +303,8 @@ int wake_collect_check(const struct wake_collect_status *status,
   if (status->usage < 0)
     return why_fails(why, WAKE_UNCHECKED, "cpuidle has no driver for core %d",
                      status->core);
-  return why_fails(why,
-                   missed <= IDLES_EDGE + IDLES_SHARE * (double)status->usage
-                       ? WAKE_AGREES
-                       : WAKE_DIFFERS,
+  bool agrees = missed <= IDLES_EDGE + IDLES_SHARE * (double)status->usage;
+  return why_fails(why, agrees ? WAKE_AGREES : WAKE_DIFFERS,
                    "cpuidle counted %lld idle states, the programs %llu",
                    (long long)status->usage, (unsigned long long)status->idles);
 }

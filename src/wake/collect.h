@@ -37,8 +37,9 @@ struct wake_collect_options {
 
 struct wake_collect;
 
-/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. If it succeeds with
- * WAKE_ANY, `why` is empty, or says why there is no BPF timer. */
+/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. If it succeeds,
+ * `why` is empty, or says that a thread is used and why there is no BPF timer.
+ */
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
                       char why[WHY_SIZE]);

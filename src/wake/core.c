@@ -1,19 +1,17 @@
 #include "core.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/metric_name.h"
 
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define CPU "%s/sys/devices/system/cpu/cpu%d/"
 #define STATE CPU "cpuidle/state%d/%s"
@@ -30,26 +28,10 @@ typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
  * What the kernel says about a core
  */
 
-/* Reads the first line of a file. Returns false if it cannot be read. */
-__attribute__((format(printf, 3, 4))) static bool
-read_line(char *text, size_t size, const char *format, ...) {
-  char path[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(path, sizeof(path), format, arguments);
-  va_end(arguments);
-  FILE *file = fopen(path, "re");
-  bool read = file != NULL && fgets(text, (int)size, file) != NULL;
-  if (file != NULL)
-    fclose(file);
-  text[read ? strcspn(text, "\n") : 0] = '\0';
-  return read;
-}
-
 bool wake_core_is_online(int core) {
   char text[8];
   /* This file does not exist for cores that cannot go offline. */
-  return !read_line(text, sizeof(text), CPU "online", "", core) ||
+  return file_read(text, sizeof(text), CPU "online", "", core) == 0 ||
          text[0] != '0';
 }
 
@@ -58,16 +40,16 @@ static bool read_state(struct wake_state *state, const char *root, int core,
   static const char *const names[] = {"latency", "residency", "disable",
                                       "usage", "time"};
   uint64_t numbers[5];
-  bool read = read_line(state->name, sizeof(state->name), STATE, root, core,
-                        number, "name");
-  for (int i = 0; i < 5 && read; i++) {
-    char text[32];
-    read = read_line(text, sizeof(text), STATE, root, core, number, names[i]);
-    numbers[i] = strtoull(text, NULL, 10);
-  }
-  if (!read)
+  if (file_read(state->name, sizeof(state->name), STATE, root, core, number,
+                "name") == 0)
     return false;
   metric_name_clean(state->name);
+  for (int i = 0; i < 5; i++) {
+    char text[32];
+    if (file_read(text, sizeof(text), STATE, root, core, number, names[i]) == 0)
+      return false;
+    numbers[i] = strtoull(text, NULL, 10);
+  }
   state->latency_us = (double)numbers[0];
   state->residency_us = (double)numbers[1];
   state->is_disabled = numbers[2] > 0;

@@ -22,7 +22,7 @@ static const char *const tracepoints[WAKE_LINKS] = {
  * Loading
  */
 
-const char *wake_programs_refusal(int error, bool has_timer, char *log) {
+const char *wake_programs_refusal(int error, char *log) {
   const char *last = "";
   char *statistics = strstr(log, "verification time ");
   if (statistics != NULL)
@@ -31,11 +31,10 @@ const char *wake_programs_refusal(int error, bool has_timer, char *log) {
     last = line[0] != '\0' ? line : last;
   if (last[0] != '\0')
     return last;
-  if (error == EPERM || error == EACCES)
-    return "a seccomp filter, a security module or the kernel's lockdown "
-           "forbids them";
-  return has_timer ? "they need Linux 5.15, and a kernel without PREEMPT_RT"
-                   : "they need Linux 5.15";
+  return error == EPERM || error == EACCES
+             ? "a seccomp filter, a security module or the kernel's lockdown "
+               "forbids them"
+             : "they need Linux 5.15";
 }
 
 #ifdef PERCORE_BPF
@@ -51,35 +50,40 @@ const char *wake_programs_refusal(int error, bool has_timer, char *log) {
   }
 
 /* Opens and loads an object, with the verifier's errors in `log`, and stores
- * its descriptors. Sets `map` to that of wake_probes, or to a negative errno.
- */
+ * its descriptors. Sets `probes` to that of wake_probes, or to a negative
+ * errno, and `smis` to that of wake_smis. */
 #define LOAD(bpf, name)                                                        \
   do {                                                                         \
     if (((bpf) = name##__open()) != NULL) {                                    \
       (bpf)->ctx.log_level = LOG_ERRORS;                                       \
       (bpf)->ctx.log_size = LOG_SIZE;                                          \
       (bpf)->ctx.log_buf = (uintptr_t)log;                                     \
-      map = name##__load(bpf);                                                 \
+      probes = name##__load(bpf);                                              \
     }                                                                          \
-    if (map == 0) {                                                            \
+    if (probes == 0) {                                                         \
       memcpy(programs->programs, (int[])PROGRAMS(bpf),                         \
              sizeof(programs->programs));                                      \
-      programs->smis = (bpf)->maps.wake_smis.map_fd;                           \
-      map = (bpf)->maps.wake_probes.map_fd;                                    \
+      probes = (bpf)->maps.wake_probes.map_fd;                                 \
+      smis = (bpf)->maps.wake_smis.map_fd;                                     \
     }                                                                          \
   } while (0)
 
 /* Returns the descriptor of the map wake_probes, or a negative errno. */
-static int load(struct wake_programs *programs, bool has_timer,
-                char log[LOG_SIZE]) {
-  int map = -ENOMEM;
+static int load(struct wake_programs *programs, bool has_timer, int smi_event,
+                char *log) {
+  const uint32_t first = 0;
+  int probes = -ENOMEM, smis = -1;
   if (has_timer)
     LOAD(programs->timer, wake_timer_bpf);
   else
     LOAD(programs->bpf, wake_bpf);
-  if (has_timer && map >= 0)
+  if (has_timer && probes >= 0)
     programs->begin = programs->timer->progs.wake_begin.prog_fd;
-  return map;
+  union bpf_attr attr = {.map_fd = (uint32_t)smis,
+                         .key = (uintptr_t)&first,
+                         .value = (uintptr_t)&smi_event};
+  bpf_call(BPF_MAP_UPDATE_ELEM, &attr); /* fails if the event is negative */
+  return probes;
 }
 
 static void unload(struct wake_programs *programs) {
@@ -89,16 +93,16 @@ static void unload(struct wake_programs *programs) {
     wake_timer_bpf__destroy(programs->timer);
 }
 #else
-static int load(struct wake_programs *programs, bool has_timer,
-                char log[LOG_SIZE]) {
-  (void)programs, (void)has_timer, (void)log;
+static int load(struct wake_programs *programs, bool has_timer, int smi_event,
+                char *log) {
+  (void)programs, (void)has_timer, (void)smi_event, (void)log;
   return -ENOTSUP;
 }
 static void unload(struct wake_programs *programs) { (void)programs; }
 #endif
 
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       char why[WHY_SIZE]) {
+                       int smi_event, char why[WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   char log[LOG_SIZE] = "";
   *programs = (struct wake_programs){.begin = -1};
@@ -113,12 +117,11 @@ int wake_programs_load(struct wake_programs *programs, bool has_timer,
                      "loading its programs needs CAP_BPF and CAP_PERFMON: %s; "
                      "grant both, or run as root",
                      missing);
-  int map = load(programs, has_timer, log);
+  int map = load(programs, has_timer, smi_event, log);
   if (map < 0) {
     unload(programs);
     return why_fails(why, map, "the kernel refuses the BPF programs (%s): %s",
-                     strerror(-map),
-                     wake_programs_refusal(-map, has_timer, log));
+                     strerror(-map), wake_programs_refusal(-map, log));
   }
   void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,
                      MAP_SHARED, map, 0);
@@ -162,14 +165,6 @@ void wake_programs_timer_is_found(struct wake_programs *programs) {
 void wake_programs_detach(struct wake_programs *programs) {
   for (int i = 0; i < WAKE_LINKS; i++)
     close_link(programs, i);
-}
-
-void wake_programs_count_smis(struct wake_programs *programs, int event) {
-  const uint32_t key = 0;
-  union bpf_attr attr = {.map_fd = (uint32_t)programs->smis,
-                         .key = (uintptr_t)&key,
-                         .value = (uintptr_t)&event};
-  bpf_call(BPF_MAP_UPDATE_ELEM, &attr);
 }
 
 /* Kernels before 6.7 cannot pin the timer, which nevertheless stays on the core

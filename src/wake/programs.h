@@ -12,22 +12,22 @@ struct wake_programs {
   int links[WAKE_LINKS];    /* descriptors of tracepoints; -1: not attached */
   int programs[WAKE_LINKS]; /* descriptors of the programs to attach */
   int begin;            /* descriptor of the program that starts the timer */
-  int smis;             /* descriptor of the map wake_smis */
   struct wake_bpf *bpf; /* wake.bpf.c; one of these two is not NULL */
   struct wake_timer_bpf *timer; /* wake_timer.bpf.c */
 };
 
 /* Loads the programs, which do not run until they are attached. Loading needs
  * CAP_BPF and CAP_PERFMON. With has_timer, wake_programs_start_timer can be
- * called; not every kernel has BPF timers. Returns -ENOTSUP if percore was
- * built without BPF. */
+ * called; not every kernel has BPF timers. `smi_event` is the descriptor of a
+ * perf event that counts the measured core's system management interrupts, or
+ * negative. Returns -ENOTSUP if percore was built without BPF. */
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       char why[WHY_SIZE]);
+                       int smi_event, char why[WHY_SIZE]);
 
 /* Returns why the kernel refused to load the programs with this errno: the last
  * line before the statistics in the verifier's log, which this function cuts
  * into lines; or else a guess. */
-const char *wake_programs_refusal(int error, bool has_timer, char *log);
+const char *wake_programs_refusal(int error, char *log);
 
 /* Attaches the programs to their tracepoints. The kernel interrupts every core
  * about 15 times for each tracepoint. With finds_timer, the programs also see
@@ -38,10 +38,6 @@ int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
  * address of the timer has become known. */
 void wake_programs_timer_is_found(struct wake_programs *programs);
 void wake_programs_detach(struct wake_programs *programs);
-
-/* Lets the programs count system management interrupts with a perf event of the
- * measured core, unless it is negative. */
-void wake_programs_count_smis(struct wake_programs *programs, int event);
 
 /* Starts the BPF timer on this thread's core. */
 int wake_programs_start_timer(struct wake_programs *programs);

@@ -19,10 +19,13 @@
 #define INFO_SIZE 2048 /* info.yml is padded, so that it never grows */
 
 static int fail(const char *path, int error, char why[WHY_SIZE]) {
-  return why_fails(why, -error, "cannot write %.200s: %s; %s", path,
-                   strerror(error),
-                   error == ENOSPC ? "what was measured until then is kept"
-                                   : "name a directory that you can write to");
+  return why_fails(
+      why, -error, "cannot write %.200s: %s; %s", path, strerror(error),
+      error == ENOSPC   ? "what was measured until then is kept"
+      : error == EEXIST ? "its " INFO
+                          " says how that measurement ended; name a new "
+                          "directory, because a result is never overwritten"
+                        : "name a directory that you can write to");
 }
 
 static int make(const struct wake_result *result, const char *name) {
@@ -32,12 +35,9 @@ static int make(const struct wake_result *result, const char *name) {
 
 int wake_result_open(struct wake_result *result, const char *folder,
                      char why[WHY_SIZE]) {
-  *result = (struct wake_result){.folder = folder,
-                                 .is_new = mkdir(folder, 0777) == 0,
-                                 .begun = time(NULL),
-                                 .dir = -1,
-                                 .csv = -1,
-                                 .info = -1};
+  *result = (struct wake_result){folder, .dir = -1, .csv = -1, .info = -1};
+  result->begun = time(NULL);
+  result->is_new = mkdir(folder, 0777) == 0;
   if ((result->is_new || errno == EEXIST) &&
       (result->dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)) >= 0 &&
       (result->csv = make(result, DATAPOINTS)) >= 0 &&
@@ -45,13 +45,7 @@ int wake_result_open(struct wake_result *result, const char *folder,
     return 0;
   int error = errno;
   wake_result_close(result);
-  return error == EEXIST
-             ? why_fails(why, -EEXIST,
-                         "%.200s holds a measurement, and %.220s/" INFO
-                         " says how it ended; name a new directory, because a "
-                         "result is never overwritten",
-                         folder, folder)
-             : fail(folder, error, why);
+  return fail(folder, error, why);
 }
 
 void wake_result_close(struct wake_result *result) {
@@ -167,16 +161,16 @@ int wake_result_write(struct wake_result *result,
                       const struct wake_points *points,
                       const struct wake_collect_status *status,
                       const char *ended, char why[WHY_SIZE]) {
-  char *text = NULL;
+  char *rows = NULL;
   size_t size = 0;
   int failed = replace_info(result, status, ended);
   if (failed == 0 && points->len > 0) {
-    FILE *file = open_memstream(&text, &size);
+    FILE *file = open_memstream(&rows, &size);
     if (file != NULL)
       write_rows(file, points, status, result->has_rows);
-    failed = file != NULL && fclose(file) == 0 ? append(result, text, size)
+    failed = file != NULL && fclose(file) == 0 ? append(result, rows, size)
                                                : -ENOMEM;
-    free(text);
+    free(rows);
   }
   return failed == 0 ? 0 : fail(result->folder, -failed, why);
 }

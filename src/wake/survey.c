@@ -6,10 +6,8 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define DISTANCE_NS UINT64_C(4000000)
 #define POLL_NS UINT64_C(20000000)
@@ -54,19 +52,16 @@ static bool goes_on(void *context) {
   return survey->options.wait(survey->options.context, 0);
 }
 
-/* Says a line. A core, if it is not NULL, says only its first line. */
-__attribute__((format(printf, 3, 4))) static void
-say(const struct wake_survey *survey, struct surveyed *core, const char *format,
-    ...) {
+/* Says why a core is not measured, the first time. */
+static void say_once(const struct wake_survey *survey, struct surveyed *core,
+                     int number, const char *why) {
   char line[WHY_SIZE + 64];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  if (core == NULL || !core->said)
+  snprintf(line, sizeof(line),
+           "a burst of probes on core %d gave no wake latencies: %s", number,
+           why);
+  if (!core->said)
     survey->options.say(survey->options.context, line);
-  if (core != NULL)
-    core->said = true;
+  core->said = true;
 }
 
 int wake_survey_open(struct wake_survey **result,
@@ -97,9 +92,9 @@ int wake_survey_open(struct wake_survey **result,
     free(survey);
     return status;
   }
-  *result = survey;
   if (why[0] != '\0')
-    say(survey, NULL, "wake latency is measured with a thread: %s", why);
+    options->say(options->context, why);
+  *result = survey;
   return 0;
 }
 
@@ -137,22 +132,6 @@ static bool wait_for_probes(const struct wake_survey *survey) {
   return going;
 }
 
-/* Adds the datapoints of a burst, unless they may be wrong, which is logged
- * once. Returns 0 or -ENOMEM. */
-static int end_burst(struct wake_survey *survey, struct surveyed *core) {
-  const struct wake_collect_status *found =
-      wake_collect_status(survey->collect);
-  char why[WHY_SIZE];
-  survey->probes += found->armed;
-  if (wake_collect_check(found, why) != WAKE_AGREES) {
-    say(survey, core, "a burst of probes on core %d is ignored: %s",
-        found->core, why);
-    return 0;
-  }
-  core->states = found->states;
-  return wake_collect_poll(survey->collect, &core->points);
-}
-
 /* Probes one core and adds its datapoints. Returns 0, -ENOMEM, or -EINTR if the
  * round must end. */
 static int probe(struct wake_survey *survey, int number, char why[WHY_SIZE]) {
@@ -164,11 +143,16 @@ static int probe(struct wake_survey *survey, int number, char why[WHY_SIZE]) {
   }
   struct surveyed *core = &survey->list[number];
   int status = wake_collect_begin(survey->collect, number, why);
-  if (status == 0) {
-    status = wait_for_probes(survey) ? end_burst(survey, core) : -EINTR;
+  if (status == 0 && !wait_for_probes(survey))
+    status = -EINTR;
+  const struct wake_collect_status *found =
+      wake_collect_status(survey->collect);
+  survey->probes += found->armed;
+  if (status == 0 && wake_collect_check(found, why) == WAKE_AGREES) {
+    core->states = found->states;
+    status = wake_collect_poll(survey->collect, &core->points);
   } else if (status != -EINTR) {
-    say(survey, core, "wake latency of core %d is not measured: %s", number,
-        why);
+    say_once(survey, core, number, why);
     status = 0;
   }
   wake_collect_end(survey->collect);
@@ -238,15 +222,14 @@ uint64_t wake_survey_figures(struct wake_survey *survey, int number,
 
 void wake_survey_advertised(const struct wake_survey *survey,
                             wake_survey_put *put, void *context) {
-  size_t core = 0;
-  while (core < survey->len && survey->list[core].states.len == 0)
+  const struct surveyed *core = survey->list, *end = core + survey->len;
+  while (core < end && core->states.len == 0)
     core++;
-  for (int i = 0; core < survey->len && i < survey->list[core].states.len;
-       i++) {
-    const struct wake_state *state = &survey->list[core].states.list[i];
+  for (int i = 0; core < end && i < core->states.len; i++) {
     char name[64];
-    snprintf(name, sizeof(name), "cstate_%s_advertised", state->name);
-    put_known(put, context, name, state->latency_us);
+    snprintf(name, sizeof(name), "cstate_%s_advertised",
+             core->states.list[i].name);
+    put_known(put, context, name, core->states.list[i].latency_us);
   }
 }
 

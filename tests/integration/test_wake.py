@@ -440,7 +440,7 @@ def test_result_can_be_read_while_it_is_written():
         rows_of(folder)
         check(ending_of(folder) == "running", ending_of(folder))
         done = run("wake", str(online_cores()[0]), "--outdir", folder)
-        check(done.returncode == 1 and "info.yml says how it ended" in done.stderr,
+        check(done.returncode == 1 and "info.yml says how that measurement ended" in done.stderr,
               done.stderr)
 
 

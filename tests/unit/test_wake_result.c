@@ -178,7 +178,7 @@ TEST(a_result_is_never_overwritten) {
   write_result();
   assert_int_equal(wake_result_open(&result, folder, why), -EEXIST);
   assert_non_null(strstr(why, "never overwritten"));
-  assert_non_null(strstr(why, "info.yml says how it ended"));
+  assert_non_null(strstr(why, "info.yml says how that measurement ended"));
 }
 
 TEST(a_result_that_another_program_has_begun_is_kept) {
