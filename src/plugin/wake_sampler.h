@@ -14,8 +14,7 @@ struct wake_sampler;
 int wake_sampler_start(struct wake_sampler **sampler,
                        const struct config *config, uint64_t interval_ns);
 
-/* Stops the thread within 100 ms or, if a thread waits for probes, within the
- * option Pause, and frees everything. Accepts NULL. */
+/* Stops the thread within 100 ms and frees everything. Accepts NULL. */
 void wake_sampler_stop(struct wake_sampler *sampler);
 
 /* Hands over the loads of the cores, which the next burst uses to choose the

@@ -37,7 +37,7 @@ static void list_holders(char *list, size_t size, const char *root) {
 
 void latency_limit_read(struct latency_limit *limit, const char *root,
                         int core) {
-  char text[96];
+  char text[96], said[sizeof(limit->text)];
   int32_t us;
   *limit = (struct latency_limit){.us = INFINITY};
   if (file_read(text, sizeof(text), "%s/sys/module/cpuidle/parameters/off",
@@ -63,6 +63,7 @@ void latency_limit_read(struct latency_limit *limit, const char *root,
     return;
   limit->us = us;
   list_holders(text, sizeof(text), root);
-  snprintf(limit->text, sizeof(limit->text), DMA_LATENCY ", held by %s",
+  snprintf(said, sizeof(said), DMA_LATENCY ", held by %s",
            text[0] != '\0' ? text : "an unknown process");
+  text_clean_string(limit->text, sizeof(limit->text), said);
 }

@@ -389,7 +389,7 @@ def test_no_datapoints():
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
         done = run("wake", str(online_cores()[0]), "--pause", "60000", "--time",
                    "0.1", "--outdir", f"{above}/result")
-        check(done.returncode == 1 and "gave 0 datapoints of 0 events" in done.stderr,
+        check(done.returncode == 1 and "gave 0 datapoints of 1 events" in done.stderr,
               done.stderr)
         check(not os.listdir(above), "a result without datapoints")
 
@@ -421,7 +421,7 @@ def rows_of(folder):
 
 def ending_of(folder):
     with open(f"{folder}/info.yml", encoding="ascii") as file:
-        return re.search(r"^ended: '(.*)'$", file.read(), re.M)[1]
+        return re.search(r"^ended: '([^']*)'$", file.read(), re.M)[1]
 
 
 def test_result_can_be_read_while_it_is_written():
@@ -454,7 +454,7 @@ def test_full_disk():
         if done.returncode != 0:
             raise Skip(done.stderr.strip())
         try:
-            folder = f"{above}/result"
+            folder = f"{above}/it's"
             process = begin_result(folder)
             _, said = process.communicate(timeout=60)
             check(process.returncode == 1 and "No space left on device" in said, said)
