@@ -152,14 +152,17 @@ static bool wait_for_event(struct wake_collect *collect, uint64_t distance) {
   __atomic_store_n(&probe->steps.is_armed, 1, __ATOMIC_SEQ_CST);
   const struct timespec ltime =
       timespec_of_ns(clock_now_ns(CLOCK_MONOTONIC) + distance);
-  bool ends =
-      sem_clockwait(&collect->thread_ends, CLOCK_MONOTONIC, &ltime) == 0;
+  bool ends = false;
+  if (collect->options.pause_ns == 0) /* wakes faster, but cannot be ended */
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ltime, NULL);
+  else
+    ends = sem_clockwait(&collect->thread_ends, CLOCK_MONOTONIC, &ltime) == 0;
   uint64_t end = clock_now_ns(CLOCK_MONOTONIC);
   bool has_left = sched_getcpu() != collect->status.core;
-  /* wake_collect_end moves the thread, too, but posts first. */
-  if (!ends && has_left && sem_trywait(&collect->thread_ends) != 0)
+  ends = ends || sem_trywait(&collect->thread_ends) == 0;
+  if (has_left && !ends) /* wake_collect_end posts before it moves the thread */
     probe->is_gone = 1;
-  if (ends || has_left)
+  if (has_left || ends)
     return false;
   if (head_of(probe) != head)
     probe->events[head % WAKE_EVENTS].end = end;
@@ -266,7 +269,7 @@ bool wake_collect_is_done(const struct wake_collect *collect) {
 const struct wake_collect_status *
 wake_collect_status(struct wake_collect *collect) {
   struct wake_collect_status *status = &collect->status;
-  volatile struct wake_probe *probe = collect->programs.probe;
+  struct wake_probe *probe = collect->programs.probe;
   struct wake_states states;
   uint64_t smis;
   if (probe->core != WAKE_NO_CORE) {
@@ -282,8 +285,7 @@ wake_collect_status(struct wake_collect *collect) {
         (double)(clock_now_ns(CLOCK_MONOTONIC) - collect->begin_ns) / 1e9;
   }
   status->armed = probe->armed;
-  memcpy(status->drops, (const void *)probe->steps.drops,
-         sizeof(status->drops));
+  memcpy(status->drops, probe->steps.drops, sizeof(status->drops));
   if (collect->options.method != WAKE_PASSIVE)
     status->drops[WAKE_DROP_UNFINISHED] =
         (uint64_t)(probe->steps.is_armed != 0) +

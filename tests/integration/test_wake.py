@@ -464,6 +464,27 @@ def test_full_disk():
             subprocess.run(["umount", above], check=False)
 
 
+SLEEPS = "230" if os.uname().machine == "x86_64" else "115"  # clock_nanosleep
+
+
+def test_signals():
+    """a measurement that a signal ends while it takes datapoints shows its result"""
+    need_bpf()
+    for _ in range(8):
+        process = Child([PERCORE, "wake", str(online_cores()[0]), "--time", "20", "--json"],
+                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with open(f"/proc/{process.pid}/syscall", encoding="ascii") as file:
+            def is_asleep(file=file):
+                file.seek(0)
+                return file.read().split()[0] == SLEEPS
+            wait_for(lambda: sum(is_asleep() for _ in range(100)) == 100, "never asleep")
+            while is_asleep():
+                pass
+            process.terminate()
+        written, _ = process.communicate(timeout=20)
+        check(json.loads(written or "{}").get("seconds", 20) < 20, f"wrote '{written}'")
+
+
 def test_threshold():
     """--threshold ends the measurement at the first wake above it, with exit status 1, and
     says which state, time and interrupt it was"""
