@@ -4,12 +4,12 @@
 #include "programs.h"
 
 #include "base/clock.h"
+#include "base/portable.h"
 
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ struct wake_collect {
   uint64_t tail; /* events taken */
   bool has_thread;
   pthread_t thread;
-  sem_t thread_ends;
+  struct semaphore thread_ends;
   _Atomic uint64_t thread_head; /* events that the thread has completed */
 };
 
@@ -150,16 +150,16 @@ static bool wait_for_event(struct wake_collect *collect, uint64_t distance) {
   probe->steps.distance = distance;
   probe->armed++;
   __atomic_store_n(&probe->steps.is_armed, 1, __ATOMIC_SEQ_CST);
-  const struct timespec ltime =
-      timespec_of_ns(clock_now_ns(CLOCK_MONOTONIC) + distance);
+  const uint64_t ltime_ns = clock_now_ns(CLOCK_MONOTONIC) + distance;
+  const struct timespec ltime = timespec_of_ns(ltime_ns);
   bool ends = false;
   if (collect->options.pause_ns == 0) /* wakes faster, but cannot be ended */
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ltime, NULL);
   else
-    ends = sem_clockwait(&collect->thread_ends, CLOCK_MONOTONIC, &ltime) == 0;
+    ends = semaphore_wait(&collect->thread_ends, ltime_ns);
   uint64_t end = clock_now_ns(CLOCK_MONOTONIC);
   bool has_left = sched_getcpu() != collect->status.core;
-  ends = ends || sem_trywait(&collect->thread_ends) == 0;
+  ends = ends || semaphore_wait(&collect->thread_ends, 0);
   if (has_left && !ends) /* wake_collect_end posts before it moves the thread */
     probe->is_gone = 1;
   if (has_left || ends)
@@ -177,7 +177,8 @@ static void *wait_again_and_again(void *argument) {
   struct wake_probe *probe = collect->programs.probe;
   unsigned seed = (unsigned)clock_now_ns(CLOCK_MONOTONIC);
   begin_thread();
-  __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
+  __atomic_store_n(&probe->thread, (uint32_t)portable_gettid(),
+                   __ATOMIC_SEQ_CST);
   while (wait_for_event(
       collect, probe->distance_min +
                    (probe->distance_range * (uint64_t)rand_r(&seed) >> 31)))
@@ -197,7 +198,7 @@ static int start(void *context) {
     return wake_programs_start_timer(&collect->programs);
   if (collect->options.method == WAKE_PASSIVE)
     return 0;
-  sem_init(&collect->thread_ends, 0, 0);
+  collect->thread_ends = (struct semaphore){0};
   int status =
       pthread_create(&collect->thread, NULL, wait_again_and_again, collect);
   collect->has_thread = status == 0;
@@ -320,10 +321,9 @@ bool wake_collect_has_result(const struct wake_collect_status *status) {
 void wake_collect_end(struct wake_collect *collect) {
   const struct timespec while_programs_end = timespec_of_ns(NS_PER_S / 1000);
   if (collect->has_thread) {
-    sem_post(&collect->thread_ends);
+    semaphore_post(&collect->thread_ends);
     wake_core_leave(collect->status.core, collect->thread);
     pthread_join(collect->thread, NULL);
-    sem_destroy(&collect->thread_ends);
     collect->has_thread = false;
   }
   wake_collect_status(collect);

@@ -6,6 +6,7 @@ libwake_la_SOURCES = \
 	src/base/file.h \
 	src/base/histogram.c src/base/histogram.h \
 	src/base/metric_name.h \
+	src/base/portable.h \
 	src/wake/collect.c src/wake/collect.h \
 	src/wake/core.c src/wake/core.h \
 	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \
