@@ -3,6 +3,7 @@
 #include "base/metric_name.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STATE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/"
@@ -69,10 +70,13 @@ int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
 }
 
 bool cpuidle_never_halts(const struct machine *machine) {
-  char line[4096] = "", *rest = line;
-  machine_read(machine, line, sizeof(line), "/proc/cmdline");
+  char *line = NULL;
+  size_t size = 0;
+  bool never = false;
+  ssize_t length = machine_read_long(machine, "/proc/cmdline", &line, &size);
+  char *rest = length >= 0 ? line : NULL;
   for (char *word; (word = strsep(&rest, " \n")) != NULL;)
-    if (strcmp(word, "idle=poll") == 0 || strcmp(word, "nohlt") == 0)
-      return true;
-  return false;
+    never |= strcmp(word, "idle=poll") == 0 || strcmp(word, "nohlt") == 0;
+  free(line);
+  return never;
 }

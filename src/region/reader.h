@@ -164,10 +164,10 @@ void region_reader_refusals(struct region_reader *reader,
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
-/* True if a slot has ever been used. Sets *core to the core that the slot
- * counts for, to PERCORE_NO_CORE, or to -1 if the region has no such core. */
-bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
-                                int *core);
+/* Returns the state of a slot. Sets *core to the core that the slot counts for,
+ * to PERCORE_NO_CORE, or to -1 if the region has no such core. */
+enum region_state region_reader_slot_state(struct region_reader *reader,
+                                           uint32_t slot, int *core);
 /* Describes a slot. The state is REGION_FREE if the slot has never been used,
  * or if the slot counts for a core that the region does not have. */
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
@@ -230,6 +230,7 @@ struct region_tile {
    * no core. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
+  uint64_t *values;   /* scratch for at least one row of a slot */
   void *memory;       /* of all arrays */
   size_t size;
 };

@@ -220,6 +220,7 @@ def test_dump_is_exact():
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")
         producer.wait_until_counted(64 * 64)
+        worker = row_of(place.dump("demo")["worker"], "")
         producer.ask("stop")
         packets, size = map(int, producer.ask("port").split())
         check(packets > 0, "nothing was counted")
@@ -236,7 +237,8 @@ def test_dump_is_exact():
         check([row["values"] for row in got["session"]["rows"]]
               == [{"packets": 3 * k, "bytes": 1000 * k} for k in range(1000)],
               "the sessions differ")
-        worker = row_of(got["worker"], "")
+        check(row_of(got["worker"], "")["values"] == {"queue": 0},
+              "the gauge of a thread that has ended counts")
         check(worker["values"] == {"queue": 11}, str(worker))
         links = sorted(core["link"] for core in worker["cores"].values())
         # If there is only one core, only one of two workers is shown.
