@@ -456,7 +456,9 @@ def test_full_disk():
         try:
             folder = f"{above}/it's"
             process = begin_result(folder)
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=90)
+            if "too few for a result" in said:
+                raise Skip("the core was hardly ever idle")
             check(process.returncode == 1 and "No space left on device" in said, said)
             check(len(rows_of(folder)) > 50, str(len(rows_of(folder))))
             check("No space left on device" in ending_of(folder), ending_of(folder))
