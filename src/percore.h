@@ -221,7 +221,7 @@ enum percore_storage {
 enum percore_kind {
   PERCORE_COUNTER = 0,  /* only grows; readers show its rate */
   PERCORE_UPDOWN = 1,   /* grows and shrinks through percore_updown_add */
-  PERCORE_GAUGE = 2,    /* set by percore_set */
+  PERCORE_GAUGE = 2,    /* signed; set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; follows all other fields */
 };

@@ -90,7 +90,7 @@ VECTORS = tuple(f'softirq_{name}' for name in (
 CSTATES = ('cstate_*', 'idle_poll')
 SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
 EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped',
-          'rows_left_out')
+          'rows_left_out', 'new_rows_left_out')
 # Marked on the dashboard of a host, because a load may change with its source.
 SOURCE_CHANGES = Series('self', 'derive', 'source_changes', legend='change of source')
 REGION_EVENTS = ('attaches_refused', 'row_adds_refused')
@@ -327,7 +327,8 @@ HOST_ROWS = [
         Panel('timeseries', 'Events',
               [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
               'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '
-              'rows_left_out: rows of regions that are counted only in `other`.', 'ops',
+              'rows_left_out: rows of regions that are counted only in `other`; '
+              'new_rows_left_out: because a program names its rows anew all the time.', 'ops',
               from_zero=True),
         Panel('timeseries', 'Worst lateness and cost of a sample',
               [Series('self', 'duration', ('lateness', 'sample_cost'), legend='type_instance',

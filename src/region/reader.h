@@ -90,6 +90,10 @@ enum region_event region_reader_refresh(struct region_reader *reader);
  * time. */
 void region_reader_give_back(struct region_reader *reader);
 
+/* Gives back the memory of a producer that is gone, unless it may return. Its
+ * values can then no longer be read. */
+void region_reader_forget(struct region_reader *reader);
+
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region or no connection: as a fault, as an errno
@@ -256,6 +260,10 @@ int region_tile_reuse(struct region_tile *tile,
                       const struct region_reader *reader, uint32_t table,
                       uint32_t capacity, uint32_t want);
 
+/* Gives the tile an empty place for each of `rows` rows, which need not be those
+ * of its table. Returns false if out of memory. */
+bool region_tile_resize(struct region_tile *tile, uint32_t rows);
+
 /* Reads rows into the tile, starting with first_row: as many as are in use and
  * fit. */
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
@@ -284,16 +292,17 @@ uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column);
 
-/* Combines two values of a gauge (enum percore_aggregation). */
+/* Combines two values of a gauge (enum percore_aggregation), which are signed.
+ */
 static inline uint64_t region_combine_gauges(uint32_t aggregation, uint64_t a,
                                              uint64_t b) {
   switch (aggregation) {
   case PERCORE_SUM:
     return a + b;
   case PERCORE_MIN:
-    return a < b ? a : b;
+    return (int64_t)a < (int64_t)b ? a : b;
   case PERCORE_MAX:
-    return a > b ? a : b;
+    return (int64_t)a > (int64_t)b ? a : b;
   default:
     return b;
   }

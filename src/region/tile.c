@@ -91,6 +91,11 @@ int region_tile_init(struct region_tile *tile,
   return region_tile_reuse(tile, reader, table, capacity, want);
 }
 
+bool region_tile_resize(struct region_tile *tile, uint32_t rows) {
+  tile->capacity = rows;
+  return make_arrays(tile);
+}
+
 void region_tile_free(struct region_tile *tile) {
   free(tile->memory);
   *tile = (struct region_tile){0};

@@ -22,6 +22,7 @@ libcommand_la_SOURCES = \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/map.c \
+	src/tool/merge.c src/tool/merge.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/pick.c \
 	src/tool/regions.c \

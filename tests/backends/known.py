@@ -104,7 +104,7 @@ def _self_metrics():
                         ('workers_stuck', 0.0), ('regions_memory', 4e8)):
         yield metric('gauge', name, lambda k, value=value: value)
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
-                                 'snapshots_dropped', 'rows_left_out',
+                                 'snapshots_dropped', 'rows_left_out', 'new_rows_left_out',
                                  'attaches_refused', 'row_adds_refused', 'wake_probes')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)

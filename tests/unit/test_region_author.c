@@ -309,6 +309,35 @@ TEST(a_reader_sees_each_slot_the_minimum_and_the_sum) {
   assert_return_code(percore_destroy(region), errno);
 }
 
+static const struct percore_field signed_fields[] = {
+    {.name = "least", .kind = PERCORE_GAUGE, .aggregation = PERCORE_MIN},
+    {.name = "most", .kind = PERCORE_GAUGE, .aggregation = PERCORE_MAX},
+    {.name = "sum", .kind = PERCORE_GAUGE},
+};
+static const struct percore_table signed_table = {
+    .name = "signed", .fields = signed_fields, .field_count = 3};
+
+TEST(negative_gauges_are_less_than_others) {
+  struct percore_region *region =
+      create(&signed_table, &(struct percore_options){.cores = 2});
+  static const int64_t of_core[2] = {3, -5};
+  percore_slot_t slots[2];
+  uint64_t values[3];
+  percore_core_table_t table = unit_core_table(region, 0);
+  for (int s = 0; s < 2; s++) {
+    assert_return_code(percore_attach(region, "a", s, &slots[s]), errno);
+    for (uint32_t column = 0; column < 3; column++)
+      percore_set(percore_core_row(slots[s], table, 0), column, of_core[s]);
+  }
+  read_own(0, PERCORE_TOTAL, values, 3);
+  assert_int_equal((int64_t)values[0], -5);
+  assert_int_equal((int64_t)values[1], 3);
+  assert_int_equal((int64_t)values[2], -2);
+  for (int s = 0; s < 2; s++)
+    assert_return_code(percore_detach(region, slots[s]), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 static const struct percore_field one_field[] = {{.name = "packets"}};
 static const struct percore_table stations = {.name = "station",
                                               .storage = PERCORE_OWNED,
