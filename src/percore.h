@@ -91,12 +91,13 @@ int percore_load_open(struct percore_load **load,
  * most every second; for a writer that is stopped, it may wait once for up to a
  * second.
  *
- * Returns 0, or -1 with errno; on failure the loads are also unchanged. */
+ * Returns 0, or -1 with errno: ENOTSUP (no source works now; all loads are
+ * unknown until one does), ENOMEM. */
 int percore_load_update(struct percore_load *load);
 
 /* Returns the load of a core, 0 to 1, at the last update; -1 if no load is
- * known because the core is offline, does not exist, or is in its first window.
- */
+ * known because the core is offline, does not exist, is in its first window, or
+ * was paused with its virtual machine. */
 double percore_load_get(const struct percore_load *load, int core);
 
 /* Stores what percore_load_get returns for cores 0 to n - 1. For many cores,

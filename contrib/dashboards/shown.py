@@ -129,7 +129,7 @@ HOST_ROWS = [
         Panel('table', 'Cores by room',
               [percent('$core', 'busy'), percent('$core', 'taken')], (8, 12),
               'Means over the time shown; the core with the most room first. Taken is the load '
-              'without polls that found nothing; where no worker polls, all of the load is taken.',
+              'without polls that found nothing; where nothing polls, all of the load is taken.',
               'percent', room=True, name='Core',
               columns=({'mean': 'Load'}, {'mean': 'Taken'}),
               sparse=('Taken',), by_least_of=('Load', 'Taken')),

@@ -70,13 +70,6 @@ int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
 }
 
 bool cpuidle_never_halts(const struct machine *machine) {
-  char *line = NULL;
-  size_t size = 0;
-  bool never = false;
-  ssize_t length = machine_read_long(machine, "/proc/cmdline", &line, &size);
-  char *rest = length >= 0 ? line : NULL;
-  for (char *word; (word = strsep(&rest, " \n")) != NULL;)
-    never |= strcmp(word, "idle=poll") == 0 || strcmp(word, "nohlt") == 0;
-  free(line);
-  return never;
+  return machine_booted_with(machine, "idle=poll") ||
+         machine_booted_with(machine, "nohlt");
 }

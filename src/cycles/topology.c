@@ -107,6 +107,7 @@ static void read_flags(struct topology *topology,
   static const size_t size = 16384;
   char *text = malloc(size);
   topology->hypervisor = topology->tsc_steady = false;
+  topology->may_be_virtual = true;
   if (text == NULL)
     return;
   ssize_t length = machine_read(machine, text, size, "/proc/cpuinfo");
@@ -114,10 +115,12 @@ static void read_flags(struct topology *topology,
   char *end = flags != NULL ? strchr(flags + 1, '\n') : NULL;
   if (end != NULL)
     memcpy(end, " ", 2); /* so that a blank follows each word */
-  topology->hypervisor = flags != NULL && strstr(flags, " hypervisor ") != NULL;
-  topology->tsc_steady = flags != NULL &&
-                         strstr(flags, " constant_tsc ") != NULL &&
-                         strstr(flags, " nonstop_tsc ") != NULL;
+  if (flags != NULL) {
+    topology->hypervisor = strstr(flags, " hypervisor ") != NULL;
+    topology->may_be_virtual = topology->hypervisor;
+    topology->tsc_steady = strstr(flags, " constant_tsc ") != NULL &&
+                           strstr(flags, " nonstop_tsc ") != NULL;
+  }
   free(text);
 }
 

@@ -512,7 +512,7 @@ static int doctor_main(int argc, char **argv) {
                        strerror(-status));
   bool is_well =
       options.check ? doctor.missing == 0 : doctor_has_source(&doctor);
-  return flush_output(COMMAND) == 0 && is_well ? TOOL_OK : TOOL_FAILURE;
+  return end_output(COMMAND) == TOOL_OK && is_well ? TOOL_OK : TOOL_FAILURE;
 }
 
 const struct command doctor_command = {

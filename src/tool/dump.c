@@ -373,9 +373,7 @@ static int dump_region(struct dump *dump, int only) {
   }
   if (status == -ENOMEM)
     say_failure(COMMAND, "%s", strerror(ENOMEM));
-  if (status == 0)
-    status = flush_output(COMMAND);
-  return status == 0 || status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
+  return status == 0 || status == -EPIPE ? end_output(COMMAND) : TOOL_FAILURE;
 }
 
 static int dump_main(int argc, char **argv) {

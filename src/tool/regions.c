@@ -175,13 +175,13 @@ static int list_regions(bool as_json) {
     show_json(&listing, -status);
   else if (status == 0)
     show_table(&listing);
-  int written = flush_output(COMMAND);
+  int written = end_output(COMMAND);
   if (status != 0)
     result =
         say_failure(COMMAND, "cannot read %s: %s: %s", region_runtime_dir(),
                     strerror(-status), listing_advice(-status));
-  else if (written != 0 && written != -EPIPE)
-    result = TOOL_FAILURE;
+  else
+    result = written;
   listing_free(&listing);
   return result;
 }

@@ -160,7 +160,8 @@ static int run_measurement(struct measurement *measurement) {
     wake_write_json(stdout, &measurement->run);
   else
     wake_write_text(stdout, &measurement->run, 0);
-  return flush_output(COMMAND) == 0 ? status : TOOL_FAILURE;
+  int written = end_output(COMMAND);
+  return status == TOOL_OK ? written : status;
 }
 
 /* Says why a measurement is not what was wanted. Returns the exit status. */

@@ -4,7 +4,7 @@
 
 #include "tool/rates.h"
 
-enum { SECOND = 1000000000, INSTANCES = 4 };
+enum { SECOND = 1000000000, INSTANCES = 4, CORES = 2 };
 
 static const char *const link_states[] = {"down", "up"};
 enum { COUNT, OPEN, LEAST, LINK, TIME };
@@ -29,19 +29,28 @@ static const struct percore_table tables[] = {{.name = "port",
                                                .row_name_size = 24}};
 
 static struct percore_region *regions[INSTANCES];
+/* Held while gauges count. */
+static percore_slot_t slots[INSTANCES][CORES];
+static bool is_attached[INSTANCES][CORES];
 static struct merge merge;
 static struct rates rates;
 static uint64_t now_ns;
 
 static struct percore_region *create(int number, const char *instance) {
   struct percore_options options = {
-      .size = sizeof(options), .instance = instance, .cores = 2};
+      .size = sizeof(options), .instance = instance, .cores = CORES};
   assert_return_code(
       percore_create(&regions[number], "unit", tables, 1, &options), errno);
   return regions[number];
 }
 
 static void end(int number) {
+  for (int core = 0; core < CORES; core++) {
+    if (is_attached[number][core])
+      assert_return_code(percore_detach(regions[number], slots[number][core]),
+                         errno);
+    is_attached[number][core] = false;
+  }
   if (regions[number] != NULL)
     assert_return_code(percore_destroy(regions[number]), errno);
   regions[number] = NULL;
@@ -66,15 +75,16 @@ static void count(int number, const char *name, int core, uint64_t n) {
   percore_histogram_t time;
   uint32_t row;
   (void)percore_row_add(region, 0, name, &row);
-  percore_slot_t slot = unit_attach(region, core);
+  if (!is_attached[number][core])
+    slots[number][core] = unit_attach(region, core);
+  is_attached[number][core] = true;
   percore_core_row_t cells =
-      percore_core_row(slot, unit_core_table(region, 0), row);
+      percore_core_row(slots[number][core], unit_core_table(region, 0), row);
   assert_return_code(percore_histogram(region, 0, TIME, &time), errno);
   percore_add(cells, COUNT, n);
   percore_updown_add(cells, OPEN, -(int64_t)n);
   percore_set(cells, LEAST, n);
   percore_hist_add(cells, time, n);
-  assert_return_code(percore_detach(region, slot), errno);
 }
 
 static void open_all(bool each, bool per_core) {
@@ -240,7 +250,7 @@ TEST(a_table_with_other_fields_is_left_out) {
                                              .max_rows = 4,
                                              .row_name_size = 24};
   struct percore_options options = {
-      .size = sizeof(options), .instance = "b", .cores = 2};
+      .size = sizeof(options), .instance = "b", .cores = CORES};
   uint32_t row;
   create(0, "a");
   assert_return_code(percore_create(&regions[1], "unit", &other, 1, &options),

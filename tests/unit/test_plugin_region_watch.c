@@ -110,15 +110,18 @@ TEST(the_memory_of_a_producer_that_has_ended_is_given_back) {
 TEST(negative_gauges_of_instances_are_less_than_others) {
   static const char *const names[] = {"east", "west", "north"};
   static const int64_t queues[] = {-8, 3, -5};
+  struct percore_region *regions[COUNT_OF(names)];
+  percore_slot_t slots[COUNT_OF(names)];
   for (unsigned i = 0; i < COUNT_OF(names); i++) {
-    struct percore_region *region = create_usual(i, names[i]);
-    percore_slot_t slot = unit_attach(region, 1);
-    percore_core_table_t globals = unit_core_table(region, GLOBALS);
-    percore_set(percore_core_row(slot, globals, 0), 1, queues[i]);
-    assert_int_equal(percore_detach(region, slot), 0);
+    regions[i] = create_usual(i, names[i]);
+    slots[i] = unit_attach(regions[i], 1);
+    percore_core_table_t globals = unit_core_table(regions[i], GLOBALS);
+    percore_set(percore_core_row(slots[i], globals, 0), 1, queues[i]);
   }
   begin_watch("");
   assert_true(gauge(HOST "globals_queue", "all", "all") == 3);
+  for (unsigned i = 0; i < COUNT_OF(names); i++)
+    assert_int_equal(percore_detach(regions[i], slots[i]), 0);
 }
 
 TEST(an_instance_found_late_adds_no_counts_from_long_before) {
