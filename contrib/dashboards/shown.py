@@ -275,12 +275,25 @@ HOST_ROWS = [
               'On average over each interval.', 'short', from_zero=True),
     ], collapsed=True),
     Row('How fast idle cores wake (block WakeLatency)', [
+        Panel('timeseries', 'Out of each idle state, median, mean of the cores',
+              [Series('$core', 'latency', ('cstate_*_p50',), legend='type_instance',
+                      over='mean'),
+               Series('self', 'latency', ('cstate_*_advertised',), legend='type_instance')],
+              (12, 9), 'From the time of a timer until the core has left its idle state or, in '
+              'states in which interrupts are on, until the interrupt. Moves if a state has '
+              'become slower, not if cores use other states. advertised: by the idle driver.',
+              's', from_zero=True),
+        Panel('timeseries', 'Out of each idle state, 99 %, mean of the cores',
+              [Series('$core', 'latency', ('cstate_*_p99',), legend='type_instance',
+                      over='mean')], (12, 9),
+              'Of states from which at least 1000 probes have woken a core.', 's',
+              from_zero=True),
         *(Panel('timeseries', title, [Series('$core', 'latency', name)], (8, 8), text, 's',
                 from_zero=True)
           for title, name, text in (
-              ('Out of the idle state, 99 %', 'timer_wake_p99',
+              ('Out of any idle state, 99 %', 'timer_wake_p99',
                'From the time of a timer until the core has left its idle state. Only idle states '
-               'in which interrupts are off. All datapoints since collectd was started.'),
+               'in which interrupts are off. Moves if cores use other states, too.'),
               ('To the interrupt, 99 %', 'timer_intr_p99',
                'From the time of a timer until its interrupt is entered.'),
               ('To the interrupt, median', 'timer_intr_p50',

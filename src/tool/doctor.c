@@ -2,15 +2,18 @@
  * improve. */
 #include "percore_config.h"
 
+#include "base/file.h"
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
+#include "latency_limit.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
 
 #include <errno.h>
 #include <grp.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +281,17 @@ void check_polling(struct doctor *doctor, int core) {
                core, never_halts ? 100 : 100 * (double)polled_ns / whole_ns);
 }
 
+static void check_latency_limit(struct doctor *doctor, int core) {
+  struct latency_limit limit;
+  latency_limit_read(&limit, "", core);
+  if (limit.us < INFINITY)
+    doctor_say(
+        doctor, MACHINE, "idle states", VERDICT_NOTE,
+        "percore wake says what each idle state costs",
+        "core %d does not use those with an exit latency above %g us: %s", core,
+        limit.us, limit.text);
+}
+
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
   doctor->core_pmu |=
@@ -295,6 +309,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
                "idle misses it");
   check_proc_stat(doctor);
   check_polling(doctor, core_set_next(&topology->online, -1));
+  check_latency_limit(doctor, core_set_next(&topology->online, -1));
 }
 
 /* ---------------------------------------------------------------------------
@@ -303,14 +318,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
 
 size_t process_read(char *text, size_t size, const char *proc, const char *pid,
                     const char *name) {
-  char path[FACT_SIZE + 64];
-  snprintf(path, sizeof(path), "%s/%s/%s", proc, pid, name);
-  FILE *file = fopen(path, "re");
-  size_t length = file != NULL ? fread(text, 1, size - 1, file) : 0;
-  text[length] = '\0';
-  if (file != NULL)
-    fclose(file);
-  return length;
+  return file_read(text, size, "%s/%s/%s", proc, pid, name);
 }
 
 void rights_read(struct rights *rights, const char *proc, const char *pid,

@@ -15,6 +15,7 @@ libcommand_la_SOURCES = \
 	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
 	src/tool/json.c src/tool/json.h \
+	src/tool/latency_limit.c src/tool/latency_limit.h \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c src/tool/load.h \
 	src/tool/load_json.c \
@@ -35,6 +36,7 @@ libcommand_la_SOURCES = \
 	src/tool/values.c src/tool/values.h \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
+	src/tool/wake_states.c \
 	src/tool/wake_text.c
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libmap.la libwake.la libboard.la libregion.la libcycles.la $(YAJL_LIBS) -lm

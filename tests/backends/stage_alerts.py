@@ -31,6 +31,9 @@ HEALTHY = {
     'percore-1/load': (1.0, 1.0, 1.0),
     'percore-0/percent-taken': 50.0,
     'percore-1/percent-taken': 40.0,
+    'percore-0/latency-timer_wake_p50': 2e-6,
+    'percore-0/latency-cstate_C1_p50': 2e-6,
+    'percore-0/latency-cstate_C6_p50': 1e-4,
     'percore_host-self/gauge-cores_online': 2.0,
     'percore_host-self/gauge-cores_unproven': 0.0,
     'percore_host-self/gauge-cores_without_value': 0.0,
@@ -64,6 +67,13 @@ CASES = {
     'full-without-regions': ({'percore-0/percent-taken': None, 'percore-1/percent-taken': None,
                               'percore-0/load': (0.95, 0.95, 0.95),
                               'percore-1/load': (0.2, 0.2, 0.2)}, ['PercoreCoreWithoutRoom']),
+    # Probes meet the core in C6 more often than in C1.
+    'other-mix': ({'percore-0/latency-timer_wake_p50':
+                   lambda k: 2e-6 if k < 0 else 1e-4}, []),
+    'dearer': ({'percore-0/latency-cstate_C6_p50':
+                lambda k: 1e-4 if k < 0 else 1.7e-4}, ['PercoreIdleStateDearer']),
+    'hardly-dearer': ({'percore-0/latency-cstate_C1_p50':
+                       lambda k: 2e-6 if k < 0 else 6e-6}, []),
     'silent': ({'percore_host-self/gauge-regions_silent': 1.0}, ['PercoreRegionSilent']),
     'gone': ({'percore_host-self/gauge-regions': lambda k: 2.0 if k < 0 else 1.0},
              ['PercoreRegionGone']),
@@ -93,7 +103,9 @@ SLOW_CASES = {
 }
 # Values beyond a limit for slightly less time than the rule requires: (changes,
 # minutes).
-BRIEF = [({'percore-0/percent-taken': 95.0}, 9),
+BRIEF = [({'percore-0/latency-cstate_C6_p50':
+           lambda k: 1e-4 if k < -EVENT_MINUTE * 30 // INTERVAL_S else 1.7e-4}, 19),
+         ({'percore-0/percent-taken': 95.0}, 9),
          ({'percore_host-self/gauge-regions_silent': 1.0}, 0.5),
          ({'percore_host-self/gauge-cores_unproven': 1.0}, 14),
          ({'percore_host-self/gauge-cores_without_value': 1.0}, 4),
@@ -212,7 +224,8 @@ MUTANTS = [('>= 90\n', '>= 96\n'), ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m
            ('type="cores_unproven"', 'type="cores_idle"'), ('for: 15m', 'for: 13m'),
            ('type="cores_without_value"} > 0', 'type="cores_without_value"} >= 0'),
            ('{type="new_rows_left_out"}[10m]) > 0', '{type="new_rows_left_out"}[10m]) > 1e9'),
-           ('or 100 * c', 'or c')]
+           ('or 100 * c', 'or c'), ('1.5 * avg', '1.8 * avg'), ('[1d]', '[1m]'),
+           ('0.000005 +', '0 +')]
 
 
 def check_promtool(context):
