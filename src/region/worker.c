@@ -108,7 +108,8 @@ static void read_slot(struct region_worker *worker,
   bool same_thread =
       known && worker->slot.since_boottime_ns == slot.since_boottime_ns;
   worker->slot = slot;
-  worker->polls = cells[REGION_CORE_POLLS] > 0;
+  worker->polls = cells[REGION_CORE_TOTAL] >
+                  cells[REGION_CORE_SLEEP] + cells[REGION_CORE_ABSENT];
   judge(worker, same_thread, cells, now_ns);
   uint64_t until_tsc = accounted_until(&slot, now_tsc);
   uint64_t slept_cycles =

@@ -298,47 +298,6 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
 }
 
 /* ---------------------------------------------------------------------------
- * Rights
- */
-
-size_t process_read(char *text, size_t size, const char *proc, const char *pid,
-                    const char *name) {
-  char path[FACT_SIZE + 64];
-  snprintf(path, sizeof(path), "%s/%s/%s", proc, pid, name);
-  FILE *file = fopen(path, "re");
-  size_t length = file != NULL ? fread(text, 1, size - 1, file) : 0;
-  text[length] = '\0';
-  if (file != NULL)
-    fclose(file);
-  return length;
-}
-
-void rights_read(struct rights *rights, const char *proc, const char *pid,
-                 long group) {
-  char status[8192];
-  *rights = (struct rights){0};
-  process_read(status, sizeof(status), proc, pid, "status");
-  for (char *line, *rest = status; (line = strsep(&rest, "\n")) != NULL;) {
-    sscanf(line, "PPid: %ld", &rights->parent);
-    sscanf(line, "Uid: %*u %u", &rights->uid);
-    sscanf(line, "CapEff: %llx", &rights->capabilities);
-    /* The second number in the line is the effective group. */
-    unsigned effective;
-    if (sscanf(line, "Gid: %*u %u", &effective) == 1)
-      rights->in_group |= group == (long)effective;
-    if (strncmp(line, "Groups:", 7) != 0 || group < 0)
-      continue;
-    char *end;
-    for (char *list = line + 7;; list = end) { /* "4 27 1000 " */
-      long number = strtol(list, &end, 10);
-      if (end == list)
-        break;
-      rights->in_group |= number == group;
-    }
-  }
-}
-
-/* ---------------------------------------------------------------------------
  * Regions
  */
 
