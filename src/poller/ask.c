@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define LOOK_NS (30 * NS_PER_S)
-#define LEAD_NS (NS_PER_S / 4)   /* before the end of an interval */
+#define LEAD_NS (NS_PER_S / 2)   /* before the end of an interval */
 #define ANSWER_NS (NS_PER_S / 5) /* for all answers together */
 #define SOON_NS (NS_PER_S / 4)   /* intervals are not quite equally long */
 #define AWAY_NS (60 * NS_PER_S)
@@ -34,7 +34,7 @@ static const struct {
 } dialects[] = {
     [POLLER_DPDK] = {SOCK_SEQPACKET, 0, "/eal/lcore/usage",
                      "it does not tell how busy its lcores are; this takes "
-                     "DPDK 23.03 and rte_lcore_register_usage_cb (testpmd "
+                     "DPDK 23.03 and rte_lcore_register_usage_cb (testpmd: "
                      "--record-core-cycles), or percore_poll"},
     /* Its main thread answers, which has other work. */
     [POLLER_OVS] = {SOCK_STREAM, 5 * NS_PER_S, OVS("pmd-stats-show", ""),
@@ -52,136 +52,135 @@ static void hang_up(struct poller_server *server) {
   server->fd = -1;
 }
 
-static void say(struct pollers *pollers, struct poller_server *server,
-                const char *said) {
-  if (server->said == NULL || strcmp(server->said, said) != 0)
-    journal_say(&pollers->options.journal, JOURNAL_INFO, "%s (pid %d): %s",
-                server->name, (int)server->pid, said);
-  server->said = said;
-}
-
-static const char *put(struct poller_server *server, const char *question) {
-  return send(server->fd, question, strlen(question),
-              MSG_DONTWAIT | MSG_NOSIGNAL) < 0
-             ? strerror(errno)
-             : NULL;
-}
-
-/* Reads an answer. What has come already is read even if it is too late to
- * wait. Returns NULL, or what failed. */
-static const char *hear(struct pollers *pollers, struct poller_server *server,
-                        uint64_t end_ns) {
-  struct pollfd polled = {.fd = server->fd, .events = POLLIN};
-  size_t length = 0;
-  while (length < sizeof(pollers->answer) - 1) {
-    uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-    int rest_ms = now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) : 0;
-    if (poll(&polled, 1, rest_ms) <= 0)
-      return "it does not answer within 200 ms";
-    ssize_t got = recv(server->fd, pollers->answer + length,
-                       sizeof(pollers->answer) - 1 - length, MSG_DONTWAIT);
-    if (got <= 0)
-      return got < 0 ? strerror(errno)
-                     : "it closes the connection, as if it had enough clients";
-    length += (size_t)got;
-    pollers->answer[length] = '\0';
-    if (poller_answer_is_complete(pollers->answer, length))
-      return NULL;
-  }
-  return "it answers more than 1 MiB";
-}
-
-/* Asks for cycles. A connection to DPDK is kept, because DPDK makes a thread
- * for each. Returns NULL, or what failed. */
-static const char *begin(struct pollers *pollers,
-                         struct poller_server *server) {
-  const char *why = poller_inspect(pollers, server);
-  server->greets = server->fd < 0 && server->dialect == POLLER_DPDK;
-  if (why == NULL && server->fd < 0)
-    why = poller_connect(server, dialects[server->dialect].type);
-  return why != NULL ? why : put(server, dialects[server->dialect].question);
-}
-
-/* Takes the answer, and asks what it does not tell. Returns NULL, or what
- * failed.
- */
-static const char *finish(struct pollers *pollers, struct poller_server *server,
-                          uint64_t end_ns) {
-  bool is_dpdk = server->dialect == POLLER_DPDK;
-  const char *why = server->greets ? hear(pollers, server, end_ns) : NULL;
-  if (why == NULL)
-    why = hear(pollers, server, end_ns);
-  if (why == NULL && poller_answer_take(server, pollers->answer) == 0 &&
-      server->dialect == POLLER_OVS) {
-    /* Since Open vSwitch 4.0, it tells only percents of the last seconds. */
-    why = put(server, OVS("pmd-rxq-show", "\"-secs\",\"5\""));
-    if (why == NULL)
-      why = hear(pollers, server, end_ns);
-    if (why == NULL)
-      poller_answer_take(server, pollers->answer);
-  }
-  for (size_t i = 0; i < server->len && is_dpdk && why == NULL; i++) {
-    struct poller_thread *thread = &server->threads[i];
-    char question[64];
-    if (thread->core >= 0)
-      continue;
-    snprintf(question, sizeof(question), "/eal/lcore/info,%" PRIu64,
-             thread->id);
-    why = put(server, question);
-    if (why == NULL)
-      why = hear(pollers, server, end_ns);
-    if (why == NULL)
-      thread->core = poller_answer_core(pollers->answer);
-  }
-  return why;
-}
-
 static const char *what_is_read(const struct poller_server *server) {
   bool all = true;
   for (size_t i = 0; i < server->len; i++)
     all &= server->threads[i].core >= 0;
   return server->told == 0 ? dialects[server->dialect].nothing
-         : !all ? "not all of its threads are read, because some may run on "
+         : !all ? "its useful load is read in part: some threads may run on "
                   "several cores; bind each to one"
-         : server->is_percent ? "its threads are read, in whole percents"
-                              : "its threads are read";
+         : server->is_percent ? "its useful load is read, in whole percents"
+                              : "its useful load is read";
 }
 
-/* A program may miss an interval or two if it is busy. One that does not
- * answer, or has nothing to tell, is left alone for a while. */
-static void conclude(struct pollers *pollers, struct poller_server *server,
-                     const char *why, uint64_t now_ns) {
+/* Ends a conversation. why: what failed, or NULL. A program may miss an
+ * interval or two if it is busy. One that does not answer, or has nothing to
+ * tell, is left alone for a while. A connection to DPDK is kept, because DPDK
+ * makes a thread for each. */
+static void conclude(struct poller_server *server, const char *why) {
   bool is_read = why == NULL && server->told > 0;
   server->misses = is_read ? 0 : why == NULL ? MISSES : server->misses + 1;
-  bool is_away = server->misses >= MISSES;
-  if (is_read || is_away || server->said == NULL)
-    say(pollers, server, why != NULL ? why : what_is_read(server));
+  bool is_away = server->misses >= MISSES, is_new = server->said == NULL;
+  const char *said = why != NULL ? why : what_is_read(server);
+  if (is_new || ((is_read || is_away) && strcmp(server->said, said) != 0)) {
+    journal_say(&server->pollers->options.journal, JOURNAL_INFO,
+                "%s, pid %d: %s", server->name, (int)server->pid, said);
+    server->said = said;
+  }
   if (!is_read || server->dialect != POLLER_DPDK)
     hang_up(server);
-  server->is_waited_for = false;
-  server->due_ns = now_ns - SOON_NS +
+  server->is_asked = false;
+  server->due_ns = server->asked_ns - SOON_NS +
                    (is_away ? AWAY_NS : dialects[server->dialect].period_ns);
-  for (size_t i = 0; i < server->len; i++)
-    if (server->threads[i].told_ns < now_ns)
-      poller_thread_forget(pollers, &server->threads[i]);
+}
+
+/* Asks, or concludes if that fails. */
+static void ask(struct poller_server *server, const char *question) {
+  server->is_asked = true;
+  server->length = 0;
+  if (send(server->fd, question, strlen(question),
+           MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    conclude(server, strerror(errno));
+}
+
+static void begin(struct poller_server *server, uint64_t now_ns) {
+  const char *why = poller_connect(server, dialects[server->dialect].type);
+  server->told = server->asked_on = 0;
+  server->asked_ns = now_ns;
+  server->asked_tsc = percore_tsc();
+  if (why == NULL)
+    ask(server, dialects[server->dialect].question);
+  else
+    conclude(server, why);
+}
+
+/* Takes an answer, and asks what it does not tell. */
+static void take(struct poller_server *server) {
+  char question[64];
+  poller_answer_take(server, server->answer);
+  if (server->dialect == POLLER_OVS && server->told == 0 &&
+      server->asked_on++ == 0) {
+    /* Since Open vSwitch 4.0, it tells only percents of the last seconds. */
+    ask(server, OVS("pmd-rxq-show", "\"-secs\",\"5\""));
+    return;
+  }
+  while (server->asked_on < server->len &&
+         server->threads[server->asked_on].core >= 0)
+    server->asked_on++;
+  if (server->dialect != POLLER_DPDK || server->asked_on == server->len) {
+    conclude(server, NULL);
+    return;
+  }
+  snprintf(question, sizeof(question), "/eal/lcore/info,%" PRIu64,
+           server->threads[server->asked_on++].id);
+  ask(server, question);
+}
+
+/* Reads a part of an answer. DPDK tells its version before the first. */
+static void hear(struct poller_server *server) {
+  ssize_t got = recv(server->fd, server->answer + server->length,
+                     sizeof(server->answer) - 1 - server->length, MSG_DONTWAIT);
+  if (got <= 0) {
+    conclude(server, got < 0 ? strerror(errno) : "it ends the connection");
+    return;
+  }
+  server->length += (size_t)got;
+  server->answer[server->length] = '\0';
+  if (!poller_answer_is_whole(server->answer, server->length)) {
+    if (server->length == sizeof(server->answer) - 1)
+      conclude(server, "its answer is longer than 1 MiB");
+  } else if (strstr(server->answer, "\"max_output_len\"") != NULL)
+    server->length = 0;
+  else
+    take(server);
+}
+
+/* Waits for answers. Returns false if all have come, or it is too late. */
+static bool wait_for_answers(struct pollers *pollers, uint64_t end_ns) {
+  struct pollfd polled[POLLER_SERVERS_MAX];
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  bool any = false;
+  for (size_t i = 0; i < pollers->len; i++) {
+    const struct poller_server *server = pollers->servers[i];
+    any |= server->is_asked;
+    polled[i] = (struct pollfd){.fd = server->is_asked ? server->fd : -1,
+                                .events = POLLIN};
+  }
+  if (!any || now_ns >= end_ns ||
+      poll(polled, pollers->len, (int)((end_ns - now_ns) / 1000000) + 1) <= 0)
+    return false;
+  for (size_t i = 0; i < pollers->len; i++)
+    if (polled[i].revents != 0)
+      hear(pollers->servers[i]);
+  return true;
 }
 
 void pollers_ask(struct pollers *pollers) {
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  for (struct poller_server *s = pollers->servers; s != NULL; s = s->next) {
-    if (now_ns < s->due_ns)
-      continue;
-    const char *why = begin(pollers, s);
-    s->is_waited_for = why == NULL;
-    if (why != NULL)
-      conclude(pollers, s, why, now_ns);
-  }
-  for (struct poller_server *s = pollers->servers; s != NULL; s = s->next) {
-    if (s->is_waited_for)
-      conclude(pollers, s, finish(pollers, s, now_ns + ANSWER_NS), now_ns);
-    for (size_t i = 0; i < s->len; i++)
-      if (s->threads[i].told_ns != 0)
-        poller_thread_count(pollers, s, &s->threads[i]);
+  for (size_t i = 0; i < pollers->len; i++)
+    if (now_ns >= pollers->servers[i]->due_ns)
+      begin(pollers->servers[i], now_ns);
+  while (wait_for_answers(pollers, now_ns + ANSWER_NS))
+    ;
+  for (size_t i = 0; i < pollers->len; i++) {
+    struct poller_server *server = pollers->servers[i];
+    if (server->is_asked)
+      conclude(server, "it does not answer within 200 ms");
+    for (size_t t = 0; t < server->len; t++)
+      if (server->threads[t].told_tsc > server->asked_tsc)
+        poller_thread_count(server, &server->threads[t]);
+      else
+        poller_thread_forget(server, &server->threads[t]);
   }
 }
 
@@ -189,23 +188,23 @@ void pollers_ask(struct pollers *pollers) {
  * The thread
  */
 
-/* Frees those that have ended, or all. */
+/* Frees the programs that have ended, or all. */
 static void free_servers(struct pollers *pollers, bool all) {
-  for (struct poller_server **link = &pollers->servers; *link != NULL;) {
-    struct poller_server *server = *link;
-    bool is_alive =
-        server->is_given || kill(server->pid, 0) == 0 || errno == EPERM;
-    if (is_alive && !all) {
-      link = &server->next;
+  size_t kept = 0;
+  for (size_t i = 0; i < pollers->len; i++) {
+    struct poller_server *server = pollers->servers[i];
+    if (!all &&
+        (server->is_given || kill(server->pid, 0) == 0 || errno == EPERM)) {
+      pollers->servers[kept++] = server;
       continue;
     }
-    *link = server->next;
-    for (size_t i = 0; i < server->len; i++)
-      poller_thread_forget(pollers, &server->threads[i]);
+    for (size_t t = 0; t < server->len; t++)
+      poller_thread_forget(server, &server->threads[t]);
     hang_up(server);
     free(server->threads);
     free(server);
   }
+  pollers->len = kept;
 }
 
 /* While no program is asked, the thread only looks for some. */
@@ -221,24 +220,12 @@ static void *run(void *argument) {
     pollers_ask(pollers);
     free_servers(pollers, false);
     rest_ns = MAX(pollers->options.interval_ns, LOOK_NS);
-    for (struct poller_server *s = pollers->servers; s != NULL; s = s->next)
-      if (s->misses < MISSES)
+    for (size_t i = 0; i < pollers->len; i++)
+      if (pollers->servers[i]->misses < MISSES)
         rest_ns = pollers->options.interval_ns;
   } while (sampling_thread_sleep_to_grid(&pollers->sampling, rest_ns,
                                          MIN(LEAD_NS, rest_ns / 2)));
   return NULL;
-}
-
-struct pollers *pollers_open(const struct pollers_options *options) {
-  struct pollers *pollers = calloc(1, sizeof(*pollers));
-  if (pollers == NULL)
-    return NULL;
-  pollers->options = *options;
-  for (int d = 0; d < POLLER_DIALECTS; d++)
-    for (size_t i = 0; i < options->sockets[d].len; i++)
-      poller_add(pollers, (enum poller_dialect)d, 0,
-                 options->sockets[d].list[i]);
-  return pollers;
 }
 
 int pollers_start(struct pollers **pollers,
@@ -246,9 +233,10 @@ int pollers_start(struct pollers **pollers,
   bool any = false;
   for (int d = 0; d < POLLER_DIALECTS; d++)
     any |= options->wanted[d] || options->sockets[d].len > 0;
-  *pollers = any ? pollers_open(options) : NULL;
+  *pollers = any ? calloc(1, sizeof(**pollers)) : NULL;
   if (*pollers == NULL)
     return any ? -ENOMEM : 0;
+  (*pollers)->options = *options;
   return sampling_thread_start(&(*pollers)->sampling, run, *pollers);
 }
 

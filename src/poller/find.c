@@ -54,18 +54,27 @@ static void set_process(struct poller_server *server, pid_t pid) {
   server->pid = pid;
 }
 
+static bool is_known(const struct pollers *pollers, enum poller_dialect dialect,
+                     pid_t pid) {
+  size_t i = 0;
+  while (i < pollers->len && (pollers->servers[i]->pid != pid ||
+                              pollers->servers[i]->dialect != dialect))
+    i++;
+  return pid != 0 && i < pollers->len;
+}
+
 /* True if the process's user may say how useful its threads are: root, the user
  * of this process, and members of the group that may publish regions. Others
  * could make a core look free that they have taken. */
-static bool may_be_asked(const struct pollers *pollers, pid_t pid) {
-  const char *directory = pollers->options.runtime_dir;
+static bool may_be_asked(const struct poller_server *server) {
+  const char *directory = server->pollers->options.runtime_dir;
   char path[PATH_SIZE];
   struct stat shared;
   struct rights rights;
   if (directory == NULL)
     directory = region_runtime_dir();
   long group = stat(directory, &shared) == 0 ? (long)shared.st_gid : -1;
-  rights_read(&rights, proc_path(path, pid, ""), ".", group);
+  rights_read(&rights, proc_path(path, server->pid, ""), ".", group);
   return rights.uid == 0 || rights.uid == geteuid() || rights.in_group;
 }
 
@@ -99,72 +108,81 @@ static void take_path(struct poller_server *server, const char *target,
     strcpy(server->path, path);
 }
 
-const char *poller_inspect(struct pollers *pollers,
-                           struct poller_server *server) {
+/* Finds the socket. Returns NULL, or why not. */
+static const char *inspect(struct poller_server *server) {
   char path[PATH_SIZE], target[64], *sockets = NULL;
   size_t size = 0;
   bool publishes = false;
-  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  if (server->is_given || now_ns < server->inspect_ns)
-    return NULL;
   server->path[0] = '\0';
-  if (names_have(&pollers->options.ignored, server->name))
+  if (names_have(&server->pollers->options.ignored, server->name))
     return "it is ignored";
-  if (!may_be_asked(pollers, server->pid))
+  if (!may_be_asked(server))
     return "its user may not publish regions; add it to the group percore";
-  FILE *file = fopen(proc_path(path, server->pid, "net/unix"), "re");
   DIR *files = opendir(proc_path(path, server->pid, "fd"));
-  if (file != NULL && files != NULL &&
-      getdelim(&sockets, &size, '\0', file) > 0)
-    for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
-      ssize_t length =
-          readlinkat(dirfd(files), entry->d_name, target, sizeof(target) - 1);
-      target[length > 0 ? length : 0] = '\0';
-      publishes |= is_region(dirfd(files), entry->d_name, target);
-      take_path(server, target, sockets);
-    }
+  if (files == NULL)
+    return "its socket cannot be found; run as root, or with CAP_SYS_PTRACE";
+  FILE *file = fopen(proc_path(path, server->pid, "net/unix"), "re");
+  if (file == NULL || getdelim(&sockets, &size, '\0', file) < 0)
+    size = 0;
+  for (struct dirent *entry; size > 0 && (entry = readdir(files)) != NULL;) {
+    ssize_t length =
+        readlinkat(dirfd(files), entry->d_name, target, sizeof(target) - 1);
+    target[length > 0 ? length : 0] = '\0';
+    publishes |= is_region(dirfd(files), entry->d_name, target);
+    take_path(server, target, sockets);
+  }
   free(sockets);
   if (file != NULL)
     fclose(file);
-  if (files == NULL)
-    return "its socket cannot be found; run as root, or with CAP_SYS_PTRACE";
   closedir(files);
-  if (publishes)
-    return "it publishes a region itself";
-  if (server->path[0] == '\0')
-    return "it has no socket";
-  server->inspect_ns = now_ns + INSPECT_NS;
-  return NULL;
+  return publishes                 ? "it publishes a region itself"
+         : server->path[0] == '\0' ? "it has no socket"
+                                   : NULL;
 }
 
 /* A path such as /var/run/x is in the root directory of the process, which
  * symbolic links do not leave. */
-const char *poller_connect(struct poller_server *server, int type) {
+static const char *connect_to(struct poller_server *server, int type) {
   const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                                .resolve = RESOLVE_IN_ROOT};
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  struct ucred peer = {.pid = server->pid};
+  struct ucred peer;
   socklen_t size = sizeof(peer);
   char path[PATH_SIZE];
   pid_t pid = server->is_given ? getpid() : server->pid;
   int root = open(proc_path(path, pid, "root"), O_PATH | O_CLOEXEC);
-  int file = root < 0 ? -1
-                      : (int)syscall(SYS_openat2, root, server->path, &how,
-                                     sizeof(how));
-  snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d",
+  long file = root < 0
+                  ? -1
+                  : syscall(SYS_openat2, root, server->path, &how, sizeof(how));
+  snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%ld",
            file);
-  server->fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const char *why = NULL;
-  if (file < 0 || server->fd < 0 ||
-      connect(server->fd, (void *)&address, sizeof(address)) != 0 ||
-      getsockopt(server->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+  if (file < 0 || fd < 0 ||
+      connect(fd, (void *)&address, sizeof(address)) != 0 ||
+      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
     why = strerror(errno);
-  else if (server->is_given)
-    set_process(server, peer.pid);
-  else if (peer.pid != server->pid)
+  else if (!server->is_given && peer.pid != server->pid)
     why = "another process has its socket";
-  close(file);
+  else if (peer.pid != server->pid &&
+           is_known(server->pollers, server->dialect, peer.pid))
+    why = "it is read already";
+  else
+    set_process(server, peer.pid);
+  close((int)file);
   close(root);
+  server->fd = fd;
+  return why;
+}
+
+const char *poller_connect(struct poller_server *server, int type) {
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  const char *why = NULL;
+  if (now_ns >= server->inspect_ns && !server->is_given)
+    why = inspect(server);
+  server->inspect_ns = why == NULL ? now_ns + INSPECT_NS : 0;
+  if (why == NULL && server->fd < 0)
+    why = connect_to(server, type);
   return why;
 }
 
@@ -172,21 +190,21 @@ const char *poller_connect(struct poller_server *server, int type) {
  * All processes
  */
 
-void poller_add(struct pollers *pollers, enum poller_dialect dialect, pid_t pid,
+static void add(struct pollers *pollers, enum poller_dialect dialect, pid_t pid,
                 const char *path) {
-  struct poller_server *server = pollers->servers;
-  while (server != NULL &&
-         (pid == 0 || server->pid != pid || server->dialect != dialect))
-    server = server->next;
-  if (server != NULL || (server = calloc(1, sizeof(*server))) == NULL)
+  struct poller_server *server =
+      pollers->len == POLLER_SERVERS_MAX || is_known(pollers, dialect, pid)
+          ? NULL
+          : calloc(1, sizeof(*server));
+  if (server == NULL)
     return;
+  server->pollers = pollers;
   server->dialect = dialect;
   server->is_given = pid == 0;
   server->fd = -1;
   snprintf(server->path, sizeof(server->path), "%s", path);
   set_process(server, pid);
-  server->next = pollers->servers;
-  pollers->servers = server;
+  pollers->servers[pollers->len++] = server;
 }
 
 /* Looks at the names of a process's threads. */
@@ -194,8 +212,7 @@ static void look_at(struct pollers *pollers, pid_t pid) {
   char path[PATH_SIZE], comm[32];
   bool has[POLLER_DIALECTS] = {false};
   DIR *tasks = opendir(proc_path(path, pid, "task"));
-  for (struct dirent *task;
-       tasks != NULL && (task = readdir(tasks)) != NULL;) {
+  for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
     process_read(comm, sizeof(comm), path, task->d_name, "comm");
     for (int d = 0; d < POLLER_DIALECTS; d++)
       has[d] |= strstr(comm, signs[d].thread) != NULL;
@@ -205,7 +222,7 @@ static void look_at(struct pollers *pollers, pid_t pid) {
   has[POLLER_DPDK] &= !has[POLLER_OVS]; /* it registers no usage */
   for (int d = 0; d < POLLER_DIALECTS; d++)
     if (has[d] && pollers->options.wanted[d])
-      poller_add(pollers, (enum poller_dialect)d, pid, "");
+      add(pollers, (enum poller_dialect)d, pid, "");
 }
 
 /* Looks at the processes with numbers after `from` and up to `to`. `at` is
@@ -226,9 +243,13 @@ static long look_from(struct pollers *pollers, long at, int from, int to) {
 }
 
 void pollers_find(struct pollers *pollers) {
+  const struct pollers_options *options = &pollers->options;
   char load[128];
   unsigned look = pollers->looks++;
   bool is_first = look < POLLER_LOOKS; /* at all processes */
+  for (int d = 0; d < POLLER_DIALECTS; d++)
+    for (size_t i = 0; i < options->sockets[d].len && look == 0; i++)
+      add(pollers, (enum poller_dialect)d, 0, options->sockets[d].list[i]);
   if (pollers->proc == NULL && (pollers->proc = opendir("/proc")) == NULL)
     return;
   process_read(load, sizeof(load), "/proc", ".", "loadavg");

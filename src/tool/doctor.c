@@ -2,9 +2,11 @@
  * improve. */
 #include "percore_config.h"
 
+#include "base/clock.h"
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
+#include "poller/poller.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
@@ -360,6 +362,32 @@ void check_regions(struct doctor *doctor) {
 }
 
 /* ---------------------------------------------------------------------------
+ * Pollers
+ */
+
+/* The line is "NAME, pid N: what is read", and then perhaps "; advice". */
+static void say_poller(void *context, enum journal_level level,
+                       const char *line) {
+  (void)level;
+  const char *end = strstr(line, ", pid "), *advice = strstr(line, "; ");
+  char name[FACT_SIZE];
+  snprintf(name, sizeof(name), "%.*s", (int)(end - line), line);
+  doctor_say(context, "pollers", name, VERDICT_NOTE,
+             advice != NULL ? advice + 2 : NULL, "%.*s",
+             (int)strcspn(end, ";") - 2, end + 2);
+}
+
+void check_pollers(struct doctor *doctor) {
+  const struct pollers_options options = {
+      .wanted = {[POLLER_DPDK] = true, [POLLER_OVS] = true},
+      .interval_ns = NS_PER_S,
+      .journal = {.write = say_poller, .context = doctor}};
+  struct pollers *pollers;
+  if (pollers_start(&pollers, &options) == 0)
+    pollers_close(pollers); /* after a round */
+}
+
+/* ---------------------------------------------------------------------------
  * The command
  */
 
@@ -395,6 +423,7 @@ static int check_all(struct doctor *doctor) {
   engine_close(engine);
   check_collectd(doctor);
   check_regions(doctor);
+  check_pollers(doctor);
   return 0;
 }
 

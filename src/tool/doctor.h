@@ -61,6 +61,7 @@ void check_sources(struct doctor *doctor);
 void check_proc_stat(struct doctor *doctor);
 void check_polling(struct doctor *doctor, int core);
 void check_regions(struct doctor *doctor);
+void check_pollers(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);
 void doctor_conclude(struct doctor *doctor);
 
