@@ -21,6 +21,7 @@
 #define ANSWER_NS (NS_PER_S / 5) /* for all answers together */
 #define SOON_NS (NS_PER_S / 4)   /* intervals are not quite equally long */
 #define AWAY_NS (60 * NS_PER_S)
+#define ENDS "it ends the connection; perhaps it has enough clients"
 enum { MISSES = 3 };
 
 #define OVS(method, parameter)                                                 \
@@ -90,7 +91,7 @@ static void ask(struct poller_server *server, const char *question) {
   server->length = 0;
   if (send(server->fd, question, strlen(question),
            MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-    conclude(server, strerror(errno));
+    conclude(server, ENDS);
 }
 
 static void begin(struct poller_server *server, uint64_t now_ns) {
@@ -131,7 +132,7 @@ static void hear(struct poller_server *server) {
   ssize_t got = recv(server->fd, server->answer + server->length,
                      sizeof(server->answer) - 1 - server->length, MSG_DONTWAIT);
   if (got <= 0) {
-    conclude(server, got < 0 ? strerror(errno) : "it ends the connection");
+    conclude(server, ENDS);
     return;
   }
   server->length += (size_t)got;
@@ -175,7 +176,9 @@ void pollers_ask(struct pollers *pollers) {
   for (size_t i = 0; i < pollers->len; i++) {
     struct poller_server *server = pollers->servers[i];
     if (server->is_asked)
-      conclude(server, "it does not answer within 200 ms");
+      conclude(
+          server,
+          "it does not answer within 200 ms; it may hang, or be very busy");
     for (size_t t = 0; t < server->len; t++)
       if (server->threads[t].told_tsc > server->asked_tsc)
         poller_thread_count(server, &server->threads[t]);

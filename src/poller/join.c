@@ -117,8 +117,7 @@ void poller_thread_tell(struct poller_server *server, uint64_t id,
   double most = MOST * (double)(now_tsc - thread->told_tsc);
   double busy_grown = (double)(busy - thread->busy);
   double total_grown = (double)(total - thread->total);
-  bool is_known =
-      !is_first && total_grown <= most && busy_grown <= total_grown;
+  bool is_known = !is_first && total_grown <= most && busy_grown <= total_grown;
   thread->share = is_known ? busy_grown / total_grown : NAN;
   thread->busy = busy;
   thread->total = total;

@@ -105,6 +105,15 @@ LONG_TESTS += tests/integration/test_board.py
 endif
 endif
 
+# Tests of programs that poll, without percore_poll.
+EXTRA_DIST += tests/integration/fake_poller.py tests/integration/test_pollers.py
+if PLUGIN
+if TOOL
+TESTS += tests/integration/test_pollers.py
+LONG_TESTS += tests/integration/test_pollers.py
+endif
+endif
+
 # A test of percore doctor with collectd. It needs root.
 EXTRA_DIST += tests/integration/test_doctor.py
 if PLUGIN
