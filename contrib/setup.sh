@@ -83,14 +83,18 @@ install_missing() {
   } || die "cannot install: ${missing[*]}"
 }
 
+# True for the top of a checkout. Git is asked whether it tracks a file there, because a
+# tarball may have been unpacked inside a checkout, even a checkout of percore.
+is_checkout() {
+  git -C "$1" ls-files --error-unmatch configure.ac >/dev/null 2>&1
+}
+
 # Copies the files of the project from one folder to another and preserves their
 # modification times, so that make rebuilds only what has changed.
 copy_source() {
   local from=$1 to=$2
   mkdir -p "$to"
-  # Ask git whether it tracks this folder, because a tarball may have been unpacked
-  # inside a checkout, even a checkout of percore.
-  if git -C "$from" ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
+  if is_checkout "$from"; then
     # Copy tracked files and new files that are not ignored, but no deleted files.
     (cd "$from" && git ls-files -z --cached --others --exclude-standard |
       while IFS= read -r -d '' file; do

@@ -140,7 +140,7 @@ HOST_ROWS = [
               'are never used.', 'percent'),
         Panel('timeseries', 'Load of each core', [percent('$core', 'busy')], (12, 9),
               'Mean over each interval.', 'percent', full=True),
-        Panel('timeseries', 'Highest load within an interval',
+        Panel('timeseries', 'Highest load within an interval (option SampleInterval)',
               [percent('$core', 'busy_max', thin='max')], (12, 9),
               'The busiest sample of each interval: bursts that the mean hides. Only with the '
               'option SampleInterval, see collectd-percore(5).', 'percent', full=True),

@@ -1,24 +1,40 @@
 # shellcheck shell=bash
-# Makes clean Debian 12 roots; source this file after contrib/setup.sh. Roots are made
-# once and kept in ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/debian;
+# Makes clean roots of Debian and Ubuntu; source this file after contrib/setup.sh. Roots
+# are made once and kept in ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/debian;
 # remove that folder to get newer packages.
 root_cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/percore}/debian
 
-# make_root NAME ARCHITECTURES HOOK PACKAGE...: makes a root with these packages, unless
-# the cache contains it. HOOK is a command that runs in the new root. The package lists
-# remain in the root.
+# Prints the sources of a suite, a line each, or nothing if mmdebstrap knows them. Debian
+# has no keys of Ubuntu, whose packages are only used to build and test here.
+sources_of() {
+  local suite
+  case $1 in
+  jammy | noble)
+    for suite in "$1" "$1-updates"; do
+      echo "deb [trusted=yes] http://archive.ubuntu.com/ubuntu $suite main universe"
+    done
+    ;;
+  esac
+}
+
+# make_root NAME SUITE ARCHITECTURES HOOK PACKAGE...: makes a root with these packages,
+# unless the cache contains it. HOOK is a command that runs in the new root. The package
+# lists remain in the root.
 make_root() {
-  local name=$1 architectures=$2 hook=$3 list tarball=$root_cache/$1.tar
-  shift 3
-  list=$(printf '%s\n' "$architectures" "$hook" "$@")
+  local name=$1 suite=$2 architectures=$3 hook=$4 list tarball=$root_cache/$1.tar
+  local sources=()
+  shift 4
+  mapfile -t sources < <(sources_of "$suite")
+  list=$(printf '%s\n' "$suite" "$architectures" "$hook" "$@")
   [[ $(cat "$tarball.made-of" 2>/dev/null) != "$list" ]] || return 0
   mkdir -p "$root_cache"
   # shellcheck disable=SC2016
   quietly "$log" mmdebstrap --mode=root --variant=minbase \
     --architectures="$architectures" --skip=cleanup/apt \
-    ${1:+--include="$(IFS=, && printf '%s' "$*")"} --format=tar \
+    --aptopt='Acquire::Check-Valid-Until "false"' \
+    --include="$(IFS=, && printf '%s' "apt,ca-certificates${*:+,$*}")" --format=tar \
     --customize-hook="chroot \"\$1\" sh -ec '$hook'" \
-    bookworm "$tarball.$$" || {
+    "$suite" "$tarball.$$" "${sources[@]}" || {
     rm -f "$tarball.$$"
     return 1
   }

@@ -2,6 +2,8 @@
 #include "cpuidle.h"
 #include "engine_private.h"
 
+#include "base/portable.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

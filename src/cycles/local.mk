@@ -5,6 +5,7 @@ libcycles_la_SOURCES = \
 	src/base/array.h \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/portable.h \
 	src/base/descriptors.c src/base/descriptors.h \
 	src/base/number.c src/base/number.h \
 	src/base/why.h \

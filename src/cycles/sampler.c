@@ -14,7 +14,7 @@ struct sampler {
   struct sampling_thread sampling;
   atomic_bool has_source;
   struct snapshot *_Atomic newest; /* NULL: taken */
-  sem_t ready;                     /* is posted with each snapshot */
+  struct semaphore ready;          /* is posted with each snapshot */
 
   /* The members below are used only by the thread. */
   struct schedule schedule;
@@ -52,7 +52,7 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
     sampler->options.publish(sampler->options.context, snapshot,
                              engine_topology(sampler->engine));
   snapshot_free(atomic_exchange(&sampler->newest, snapshot));
-  sem_post(&sampler->ready);
+  semaphore_post(&sampler->ready);
 }
 
 static void sample(struct sampler *sampler) {
@@ -125,7 +125,6 @@ int sampler_start(struct sampler **result,
   if (sampler == NULL)
     return -ENOMEM;
   sampler->options = *options;
-  sem_init(&sampler->ready, 0, 0);
   sampler->options.engine.cancel = &sampler->sampling.stop;
 
   int status = engine_open(&sampler->engine, &sampler->options.engine);
@@ -155,13 +154,11 @@ void sampler_stop(struct sampler *sampler) {
 /* Waits on the real clock, because a consumer waits in real time even if the
  * machine is simulated. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns) {
-  struct timespec until =
-      timespec_of_ns(clock_now_ns(CLOCK_MONOTONIC) + timeout_ns);
+  uint64_t until_ns = clock_now_ns(CLOCK_MONOTONIC) + timeout_ns;
   struct snapshot *newest;
   do
     newest = atomic_exchange(&sampler->newest, NULL);
-  while (newest == NULL &&
-         sem_clockwait(&sampler->ready, CLOCK_MONOTONIC, &until) == 0);
+  while (newest == NULL && semaphore_wait(&sampler->ready, until_ns));
   return newest;
 }
 

@@ -14,35 +14,42 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
   return -status;
 }
 
+static void *run_to_end(void *argument) {
+  struct sampling_thread *sampling = argument;
+  sampling->run(sampling->argument);
+  semaphore_post(&sampling->ended);
+  return NULL;
+}
+
 int sampling_thread_start(struct sampling_thread *sampling,
                           void *(*run)(void *), void *argument) {
   if (sampling->started)
     pthread_join(sampling->thread, NULL);
-  sem_init(&sampling->stopped, 0, 0);
-  int status = thread_start(&sampling->thread, run, argument);
+  sampling->run = run;
+  sampling->argument = argument;
+  sampling->stopped = sampling->ended = (struct semaphore){0};
+  int status = thread_start(&sampling->thread, run_to_end, sampling);
   sampling->started = status == 0;
   return status;
 }
 
 bool sampling_thread_stop(struct sampling_thread *sampling, uint64_t until_ns) {
-  struct timespec until = timespec_of_ns(until_ns);
   if (!sampling->started)
     return true;
   atomic_store(&sampling->stop, true);
-  sem_post(&sampling->stopped);
-  sampling->started = until_ns == UINT64_MAX
-                          ? pthread_join(sampling->thread, NULL) != 0
-                          : pthread_clockjoin_np(sampling->thread, NULL,
-                                                 CLOCK_MONOTONIC, &until) != 0;
-  return !sampling->started;
+  semaphore_post(&sampling->stopped);
+  while (!semaphore_wait(&sampling->ended, until_ns))
+    if (errno == ETIMEDOUT)
+      return false;
+  pthread_join(sampling->thread, NULL);
+  sampling->started = false;
+  return true;
 }
 
 bool sampling_thread_sleep(struct sampling_thread *sampling,
                            uint64_t until_ns) {
-  struct timespec until = timespec_of_ns(until_ns);
   while (!atomic_load(&sampling->stop) &&
-         sem_clockwait(&sampling->stopped, CLOCK_MONOTONIC, &until) != 0 &&
-         errno == EINTR)
+         !semaphore_wait(&sampling->stopped, until_ns) && errno == EINTR)
     ;
   return !atomic_load(&sampling->stop);
 }

@@ -3,11 +3,9 @@
 #ifndef PERCORE_SAMPLING_THREAD_H
 #define PERCORE_SAMPLING_THREAD_H
 
+#include "base/portable.h"
+
 #include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* Starts a thread that blocks all signals, so that it never handles the signals
  * of the host program. Returns 0 or -errno. */
@@ -17,8 +15,11 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 struct sampling_thread {
   pthread_t thread;
   bool started;
-  atomic_bool stop; /* once set, the thread ends soon */
-  sem_t stopped;    /* is posted when the thread must stop */
+  void *(*run)(void *);
+  void *argument;
+  atomic_bool stop;         /* once set, the thread ends soon */
+  struct semaphore stopped; /* is posted when the thread must stop */
+  struct semaphore ended;   /* is posted when it has ended */
 };
 
 /* Starts a thread that calls run(argument). If such a thread was started

@@ -5,6 +5,8 @@
 #include "core.h"
 #include "engine.h"
 
+#include "base/portable.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

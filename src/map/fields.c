@@ -79,7 +79,7 @@ uint64_t map_field_value(const struct map_field *field, const void *value) {
 
 static void take(struct walk *walk, const struct place *place,
                  const struct btf_type *type) {
-  bool is_integer = BTF_INFO_KIND(type->info) == BTF_KIND_INT;
+  bool is_integer = btf_kind(type) == BTF_KIND_INT;
   bool is_signed = is_integer ? btf_encoding(type) & BTF_INT_SIGNED
                               : BTF_INFO_KFLAG(type->info);
   bool is_number = is_integer && (btf_encoding(type) & BTF_INT_BOOL) == 0;
@@ -165,8 +165,8 @@ static void walk_struct(struct walk *walk, uint32_t id,
                         const struct place *place) {
   if (is_lock(btf_name(walk->types->btf, type->name_off)))
     return;
-  uint32_t len = BTF_INFO_VLEN(type->info);
-  if (BTF_INFO_KIND(type->info) == BTF_KIND_UNION && len > 1)
+  uint32_t len = btf_count(type);
+  if (btf_kind(type) == BTF_KIND_UNION && len > 1)
     len = 1;
   for (uint32_t i = 0; i < len; i++) {
     struct btf_part member;
@@ -181,7 +181,7 @@ static bool is_histogram(const struct btf *btf, const struct place *place,
   uint32_t id = array->type;
   const struct btf_type *type = btf_resolve(btf, &id);
   return place->is_log2 && array->nelems <= BUCKETS_MAX && type != NULL &&
-         BTF_INFO_KIND(type->info) == BTF_KIND_INT && type->size <= 8 &&
+         btf_kind(type) == BTF_KIND_INT && type->size <= 8 &&
          btf_encoding(type) == 0;
 }
 
@@ -214,10 +214,10 @@ static void walk_array(struct walk *walk, const struct btf_type *type,
 static void walk_section(struct walk *walk, const struct btf_type *type,
                          const struct place *place) {
   const struct btf_var_secinfo *variables = btf_tail(type);
-  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
+  for (uint32_t i = 0; i < btf_count(type); i++) {
     const struct btf_type *variable =
         btf_type(walk->types->btf, variables[i].type);
-    if (variable != NULL && BTF_INFO_KIND(variable->info) == BTF_KIND_VAR)
+    if (variable != NULL && btf_kind(variable) == BTF_KIND_VAR)
       walk_into(walk, place, variable->type,
                 btf_name(walk->types->btf, variable->name_off),
                 variables[i].offset, variables[i].type, -1);
@@ -229,7 +229,7 @@ static void walk_type(struct walk *walk, uint32_t id,
   const struct btf_type *type = btf_resolve(walk->types->btf, &id);
   if (type == NULL)
     return;
-  switch (BTF_INFO_KIND(type->info)) {
+  switch (btf_kind(type)) {
   case BTF_KIND_INT:
   case BTF_KIND_ENUM:
   case BTF_KIND_ENUM64:

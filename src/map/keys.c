@@ -118,7 +118,7 @@ static void put_enum(struct writer *writer, const struct btf_type *type,
                      const unsigned char *at) {
   uint64_t value = map_integer(at, type->size, false);
   const struct btf_enum *enumerators = btf_tail(type);
-  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info) && type->size == 4; i++)
+  for (uint32_t i = 0; i < btf_count(type) && type->size == 4; i++)
     if ((uint32_t)enumerators[i].val == value) {
       const char *name = btf_name(writer->btf, enumerators[i].name_off);
       put_text(writer, (const unsigned char *)name, (uint32_t)strlen(name));
@@ -169,7 +169,7 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
     return;
   }
   bool any = false;
-  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
+  for (uint32_t i = 0; i < btf_count(type); i++) {
     struct btf_part member;
     if (!btf_find_member(&member, writer->btf, type, i))
       continue;
@@ -196,7 +196,7 @@ static void put_type(struct writer *writer, uint32_t id, const char *name,
       writer->length >= MAP_ROW_NAME_SIZE)
     return;
   const unsigned char *at = writer->key + offset;
-  switch (BTF_INFO_KIND(type->info)) {
+  switch (btf_kind(type)) {
   case BTF_KIND_INT:
     put_integer(writer, id, type, name, at);
     break;

@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += libmap.la
 libmap_la_SOURCES = \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/portable.h \
 	src/base/names.h \
 	src/base/utf8.h \
 	src/map/feed.c src/map/feed.h \

@@ -82,7 +82,7 @@ const void *btf_tail(const struct btf_type *type) { return type + 1; }
 
 uint32_t btf_encoding(const struct btf_type *type) {
   uint32_t word = 0;
-  if (BTF_INFO_KIND(type->info) == BTF_KIND_INT)
+  if (btf_kind(type) == BTF_KIND_INT)
     memcpy(&word, btf_tail(type), sizeof(word));
   return BTF_INT_ENCODING(word);
 }
@@ -120,7 +120,7 @@ static void find_tags(struct btf_types *types) {
   uint32_t count = libbpf.count(types->btf);
   for (uint32_t id = 1; id < count && types->tags_len < BTF_TAGS_MAX; id++) {
     const struct btf_type *type = btf_type(types->btf, id);
-    if (type != NULL && BTF_INFO_KIND(type->info) == BTF_KIND_DECL_TAG &&
+    if (type != NULL && btf_kind(type) == BTF_KIND_DECL_TAG &&
         strncmp(btf_name(types->btf, type->name_off), PREFIX, PREFIX_LEN) == 0)
       types->tags[types->tags_len++] = id;
   }
@@ -130,8 +130,8 @@ const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
                     const char *word) {
   for (size_t i = 0; i < types->tags_len; i++) {
     const struct btf_type *type = btf_type(types->btf, types->tags[i]);
-    const struct btf_decl_tag *tag = btf_tail(type);
-    if (type->type != id || tag->component_idx != member)
+    const int32_t *tagged_member = btf_tail(type);
+    if (type->type != id || *tagged_member != member)
       continue;
     const char *text = btf_name(types->btf, type->name_off) + PREFIX_LEN;
     if (strncmp(text, word, strlen(word)) == 0)
@@ -158,17 +158,16 @@ static bool is_called(const char *name, const struct bpf_map_info *info) {
 static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
                            const char *member_name) {
   const struct btf_type *type = btf_resolve(btf, &map_type);
-  if (type == NULL || BTF_INFO_KIND(type->info) != BTF_KIND_STRUCT)
+  if (type == NULL || btf_kind(type) != BTF_KIND_STRUCT)
     return 0;
-  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
+  for (uint32_t i = 0; i < btf_count(type); i++) {
     struct btf_part member;
     if (!btf_find_member(&member, btf, type, i) ||
         strcmp(member.name, member_name) != 0)
       continue;
     const struct btf_type *pointer = btf_resolve(btf, &member.type);
-    return pointer != NULL && BTF_INFO_KIND(pointer->info) == BTF_KIND_PTR
-               ? pointer->type
-               : 0;
+    return pointer != NULL && btf_kind(pointer) == BTF_KIND_PTR ? pointer->type
+                                                                : 0;
   }
   return 0;
 }
@@ -185,12 +184,12 @@ static int find_in_file(struct btf_types *types,
     if (type == NULL)
       continue;
     const char *name = btf_name(btf, type->name_off);
-    if (BTF_INFO_KIND(type->info) == BTF_KIND_DATASEC && section != NULL &&
+    if (btf_kind(type) == BTF_KIND_DATASEC && section != NULL &&
         strcmp(name, section) == 0) {
       types->value = id;
       found++;
     }
-    if (BTF_INFO_KIND(type->info) != BTF_KIND_VAR || !is_called(name, info))
+    if (btf_kind(type) != BTF_KIND_VAR || !is_called(name, info))
       continue;
     uint32_t value = pointed_to(btf, id, "value");
     if (value == 0 || btf_size(btf, value) != (long)info->value_size)

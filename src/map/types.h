@@ -3,9 +3,8 @@
 #ifndef PERCORE_MAP_TYPES_H
 #define PERCORE_MAP_TYPES_H
 
+#include "base/portable.h"
 #include "map.h"
-
-#include <linux/btf.h>
 
 #define BTF_TAGS_MAX 4096
 
@@ -52,6 +51,19 @@ long btf_size(const struct btf *btf, uint32_t id);
  * itself. Returns the text after `word`, or NULL if there is no such tag. */
 const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
                     const char *word);
+
+/* Returns the BTF_KIND_* of a type. */
+static inline uint32_t btf_kind(const struct btf_type *type) {
+  return type->info >> 24 & 0x7f;
+}
+
+/* Returns how many members, enumerators or variables a type has. Linux 7.2
+ * counts with 24 bits, but libbpf up to 1.7 checks only as many as the lower 16
+ * bits say, and which libbpf is loaded is not known when percore is compiled.
+ */
+static inline uint32_t btf_count(const struct btf_type *type) {
+  return type->info & 0xffff;
+}
 
 /* Returns the data that follow the header of a type, such as its members or
  * variables. */

@@ -42,7 +42,7 @@ static struct {
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct pollers *pollers;           /* NULL: all of <Pollers> is off */
-  c_complain_t regions_unread, unmeasured;
+  c_complain_t regions_unread, unmeasured, coarse;
   bool has_read;
 } plugin;
 
@@ -94,6 +94,18 @@ static void write_journal(__attribute__((unused)) void *context,
   plugin_log(severity[level], "percore: %s", line);
 }
 
+/* /proc/stat counts in clock ticks. */
+static void warn_of_coarse_loads(const struct snapshot *snapshot) {
+  double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
+  double interval_s = (double)plugin.interval_ns / 1e9;
+  if (interval_s < 1 && snapshot->self.cores_by_source[SOURCE_IDLE] > 0)
+    c_complain_once(LOG_NOTICE, &plugin.coarse,
+                    "percore: with Interval %g, loads of the source idle come "
+                    "in steps of %g percent, the resolution of /proc/stat; "
+                    "set an interval of 1 s or more, or another source.",
+                    interval_s, 100 * tick_s / interval_s);
+}
+
 /* Runs in the sampler's thread. No output can delay it: values wait in
  * collectd's queue, and notifications have threads of their own. */
 static void publish(__attribute__((unused)) void *context,
@@ -101,6 +113,7 @@ static void publish(__attribute__((unused)) void *context,
                     const struct topology *topology) {
   plugin_set_ctx(plugin.context);
   empty_polls_subtract(&plugin.empty_polls, snapshot);
+  warn_of_coarse_loads(snapshot);
   if (plugin.board != NULL)
     board_publish(plugin.board, snapshot, topology);
   if (dispatch_snapshot(&plugin.dispatch, snapshot))

@@ -16,6 +16,8 @@
 
 #include "connection.h"
 
+#include "base/portable.h"
+
 void region_connection_init(struct region_connection *connection) {
   *connection = (struct region_connection){
       .file = -1, .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
@@ -44,17 +46,14 @@ static void learn_peer(struct region_connection *connection) {
  * the file. */
 int region_connection_find(struct region_connection *connection,
                            const char *path) {
-  struct statx status;
+  mode_t mode;
   region_connection_init(connection);
   connection->file = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
   if (connection->file < 0)
     return -1;
-  if (statx(connection->file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-            STATX_TYPE | STATX_UID, &status) == 0 &&
-      S_ISSOCK(status.stx_mode)) {
-    connection->owner = status.stx_uid;
+  if (portable_stat(connection->file, &mode, &connection->owner) == 0 &&
+      S_ISSOCK(mode))
     return 0;
-  }
   region_connection_close(connection);
   return region_failed(ENOTSOCK);
 }

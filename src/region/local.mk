@@ -7,6 +7,7 @@ include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
 	src/base/clock.h \
+	src/base/portable.h \
 	src/base/key_index.c src/base/key_index.h \
 	src/base/utf8.c src/base/utf8.h \
 	src/percore.h src/percore_update.h \

@@ -18,6 +18,8 @@
 #include "layout.h"
 #include "memory.h"
 
+#include "base/portable.h"
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -200,8 +202,8 @@ void region_memory_make_huge(unsigned char *map, uint64_t offset,
 void region_memory_prefer(void *start, uint64_t length) {
   enum { MAX_NODES = 1024, BITS = 8 * sizeof(unsigned long) };
   unsigned long nodes[MAX_NODES / BITS] = {0};
-  unsigned cpu, node;
-  if (getcpu(&cpu, &node) != 0 || node >= MAX_NODES)
+  unsigned node;
+  if (portable_getnode(&node) != 0 || node >= MAX_NODES)
     return;
   nodes[node / BITS] = 1ul << node % BITS;
   (void)syscall(SYS_mbind, start, length, MPOL_PREFERRED, nodes, MAX_NODES + 1,

@@ -82,11 +82,24 @@ static void compare(struct region_worker *worker, const uint64_t *cells,
   worker->slept = fmax(slept - fmax(cpu - busy - polled, 0), 0);
 }
 
+/* Returns when the thread last polled, according to its slot. */
+static uint64_t polled_ns(const struct region_slot_view *slot, uint64_t tsc_hz,
+                          uint64_t now_ns, uint64_t now_tsc) {
+  double since_ns =
+      (double)(int64_t)(now_tsc - slot->polled_tsc) * 1e9 / (double)tsc_hz;
+  return since_ns > 0 && since_ns < (double)now_ns ? now_ns - (uint64_t)since_ns
+                                                   : now_ns;
+}
+
 static void judge(struct region_worker *worker, bool same_thread,
-                  const uint64_t *cells, uint64_t now_ns) {
-  if (!same_thread || !worker->polls || worker->slot.state != REGION_LIVE ||
-      worker->slot.asleep_tsc != 0 ||
-      worker->cells[REGION_CORE_TOTAL] != cells[REGION_CORE_TOTAL])
+                  const uint64_t *cells, uint64_t tsc_hz, uint64_t now_ns,
+                  uint64_t now_tsc) {
+  if (!worker->polls || worker->slot.state != REGION_LIVE ||
+      worker->slot.asleep_tsc != 0)
+    worker->moved_ns = now_ns;
+  else if (!same_thread)
+    worker->moved_ns = polled_ns(&worker->slot, tsc_hz, now_ns, now_tsc);
+  else if (worker->cells[REGION_CORE_TOTAL] != cells[REGION_CORE_TOTAL])
     worker->moved_ns = now_ns;
   worker->was_still_ns = worker->still_ns;
   worker->still_ns = now_ns - worker->moved_ns;
@@ -110,14 +123,14 @@ static void read_slot(struct region_worker *worker,
   worker->slot = slot;
   worker->polls = cells[REGION_CORE_TOTAL] >
                   cells[REGION_CORE_SLEEP] + cells[REGION_CORE_ABSENT];
-  judge(worker, same_thread, cells, now_ns);
+  uint64_t tsc_hz = region_reader_directory(reader)->header.tsc_hz;
+  judge(worker, same_thread, cells, tsc_hz, now_ns, now_tsc);
   uint64_t until_tsc = accounted_until(&slot, now_tsc);
   uint64_t slept_cycles =
       cells[REGION_CORE_SLEEP] +
       (slot.asleep_tsc != 0 ? now_tsc - slot.asleep_tsc : 0);
   uint64_t from_tsc = known ? worker->until_tsc : since_tsc;
-  uint64_t ran =
-      ran_cycles(&slot, cells, region_reader_directory(reader)->header.tsc_hz);
+  uint64_t ran = ran_cycles(&slot, cells, tsc_hz);
   compare(worker, cells, slept_cycles,
           same_thread ? (double)(int64_t)(ran - worker->ran_cycles) : NAN,
           from_tsc != 0 ? until_tsc - from_tsc : 0);

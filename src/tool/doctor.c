@@ -333,17 +333,19 @@ static void check_directory(struct doctor *doctor, int error) {
       status.st_mode & 07777, group != NULL ? group->gr_name : "(unknown)");
 }
 
+/* The socket of a producer that was killed keeps nobody from reporting. */
 static void check_unreadable(struct doctor *doctor,
                              const struct listed *listed) {
   char why[LISTED_WHY_SIZE];
   int error = listed_reason(why, listed);
+  bool is_harmless = error == EACCES || error == EPERM ||
+                     strcmp(listed_state(listed), "gone") == 0;
   const char *advice = target_advice(error);
   if (advice[0] == '\0')
     advice = "percore check says which rule the region breaks";
   doctor_say(doctor, REGIONS, "socket",
-             error == EACCES || error == EPERM ? VERDICT_NOTE : VERDICT_MISSING,
-             advice, "%s: %s", listed->name,
-             why[0] != '\0' ? why : "no answer");
+             is_harmless ? VERDICT_NOTE : VERDICT_MISSING, advice, "%s: %s",
+             listed->name, why[0] != '\0' ? why : "no answer");
 }
 
 void check_regions(struct doctor *doctor) {

@@ -27,8 +27,10 @@ struct collectd {
   enum { PLUGIN_UNKNOWN, PLUGIN_ABSENT, PLUGIN_LOADED } plugin;
 };
 
-/* Writes the path of the configuration file that option -C names, or "". */
-static void find_config(char path[FACT_SIZE], const char *proc,
+/* Writes the path of the configuration file that option -C names, or "".
+ * Returns false if the process has no command line: it has ended, but its
+ * parent has not waited for it. */
+static bool find_config(char path[FACT_SIZE], const char *proc,
                         const char *pid) {
   char line[4096] = ""; /* ends with two NULs, in case -C is the last word */
   size_t length = process_read(line, sizeof(line) - 1, proc, pid, "cmdline");
@@ -37,6 +39,7 @@ static void find_config(char path[FACT_SIZE], const char *proc,
     if (strncmp(word, "-C", 2) == 0)
       snprintf(path, FACT_SIZE, "%s",
                word[2] != '\0' ? word + 2 : word + strlen(word) + 1);
+  return length > 0;
 }
 
 /* Finds out whether the plugin is loaded. */
@@ -52,9 +55,9 @@ static void read_map(struct collectd *collectd, const char *proc) {
     fclose(file);
 }
 
-/* Reads a process. Returns false if it is not a collectd, or if its parent is
- * one: collectd's exec plugin has forked it, and it has not executed its
- * program yet. */
+/* Reads a process. Returns false if it is not a collectd, if it has ended, or
+ * if its parent is a collectd: its exec plugin has forked the process, which
+ * has not executed its program yet. */
 static bool read_process(struct collectd *collectd, const struct doctor *doctor,
                          const char *pid) {
   char name[32], parent[32];
@@ -66,9 +69,9 @@ static bool read_process(struct collectd *collectd, const struct doctor *doctor,
   rights_read(&collectd->rights, doctor->proc, pid, doctor->group);
   snprintf(parent, sizeof(parent), "%ld", collectd->rights.parent);
   process_read(name, sizeof(name), doctor->proc, parent, "comm");
-  if (strcmp(name, "collectd\n") == 0)
+  if (strcmp(name, "collectd\n") == 0 ||
+      !find_config(collectd->config, doctor->proc, pid))
     return false;
-  find_config(collectd->config, doctor->proc, pid);
   read_map(collectd, doctor->proc);
   return true;
 }

@@ -26,6 +26,7 @@ struct live {
   const void *figures; /* the figures shown last, or NULL */
   struct screen view;  /* the order is chosen with keys */
   bool paused;         /* the page is not redrawn by itself */
+  bool helps;          /* the first line names the keys */
   bool reads_keys;     /* the terminal sends each key, without echo */
   struct termios cooked; /* the terminal modes to restore */
   pthread_mutex_t lock;  /* protects the members below */
@@ -79,14 +80,22 @@ static bool measure(struct live *live) {
   return now.width != before.width || now.height != before.height;
 }
 
+static const char *first_line(const struct live *live) {
+  if (live->helps)
+    return live->face->columns != NULL
+               ? "q quits, space pauses, < and > sort by another column, r "
+                 "reverses, h hides this"
+               : "q quits, space pauses, h hides this";
+  return live->paused ? "paused; the space bar continues" : live->newest;
+}
+
 static int show_page(struct live *live) {
   struct screen screen = live->view;
   screen.line_end = ERASE_LINE "\n";
   fputs(HOME, stdout);
   pthread_mutex_lock(&live->lock);
-  if (live->paused || live->newest[0] != '\0') {
-    printf("%.*s" ERASE_LINE "\n", screen.width,
-           live->paused ? "paused; the space bar continues" : live->newest);
+  if (first_line(live)[0] != '\0') {
+    printf("%.*s" ERASE_LINE "\n", screen.width, first_line(live));
     screen.height--;
   }
   pthread_mutex_unlock(&live->lock);
@@ -160,6 +169,8 @@ static void obey(struct live *live, char key) {
                       : 1;
   if (key == 'q')
     stop_request();
+  else if (key == 'h' || key == '?')
+    live->helps = !live->helps;
   else if (key == ' ' || key == 'p')
     live->paused = !live->paused;
   else if (key == 'r')

@@ -369,6 +369,12 @@ static void write_below(FILE *out, const struct snapshot *snapshot,
   for (size_t i = 0; i < MARKS; i++)
     if (mark_is_used(snapshot, i))
       fprintf(out, "%s\n", marks[i].note);
+  if (snapshot->self.cores_not_as_named > 0)
+    fprintf(out,
+            "%s was asked for, but %d of %d cores are measured by another "
+            "source (see percore doctor)\n",
+            source_name(snapshot->named_source),
+            snapshot->self.cores_not_as_named, snapshot->self.cores_online);
 }
 
 /* ---------------------------------------------------------------------------
@@ -407,6 +413,7 @@ int load_table_write(FILE *out, const void *figures, struct screen screen) {
   int lines_left = screen.height - 3 - (int)aggregates;
   for (size_t i = 0; i < MARKS; i++)
     lines_left -= mark_is_used(snapshot, i);
+  lines_left -= snapshot->self.cores_not_as_named > 0;
   write_title(out, snapshot, &screen);
   int status = write_cores(out, snapshot, &screen, lines_left);
   write_below(out, snapshot, aggregates);

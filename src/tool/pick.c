@@ -74,6 +74,15 @@ static int print(const int *cores, int found) {
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
 
+/* A script that pins four threads must not find out by itself. */
+static void say_if_fewer(int found, const struct pick_options *options) {
+  if (found < (int)options->count)
+    say_failure(COMMAND,
+                "printed %d of %d cores: no other core may be chosen and has "
+                "a known load; this machine has %ld online",
+                found, (int)options->count, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 static int choose(struct percore_load *load,
                   const struct pick_options *options) {
   static int candidates[CORES_MAX], chosen[CORES_MAX];
@@ -90,8 +99,10 @@ static int choose(struct percore_load *load,
       .node = options->node == ANY_NODE ? NULL : &node,
       .avoid_isolated = len == 0};
   int found = pick(load, &choice, chosen, (int)options->count);
-  if (found > 0)
+  if (found > 0) {
+    say_if_fewer(found, options);
     return print(chosen, found);
+  }
   return say_failure(
       COMMAND, "%s",
       found < 0 && errno == ENOTSUP

@@ -4,6 +4,7 @@
 #include "programs.h"
 
 #include "base/clock.h"
+#include "base/portable.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -117,7 +118,8 @@ static void *wait_again_and_again(void *argument) {
   struct wake_probe *probe = collect->programs.probe;
   unsigned seed = (unsigned)clock_now_ns(CLOCK_MONOTONIC);
   begin_thread();
-  __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
+  __atomic_store_n(&probe->thread, (uint32_t)portable_gettid(),
+                   __ATOMIC_SEQ_CST);
   for (;;) { /* until the thread is cancelled while it sleeps */
     uint64_t range = probe->distance_max - probe->distance_min;
     uint64_t distance =

@@ -1,6 +1,7 @@
 #include "core.h"
 
 #include "base/clock.h"
+#include "base/portable.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -79,32 +80,38 @@ void wake_core_states(int core, struct wake_points *points) {
 struct errand {
   int (*run)(void *context);
   void *context;
+  struct semaphore is_pinned, is_over;
   atomic_bool is_late;
   int status;
 };
 
 static void *run_errand(void *argument) {
   struct errand *errand = argument;
+  semaphore_wait(&errand->is_pinned, UINT64_MAX);
   if (!atomic_load(&errand->is_late))
     errand->status = errand->run(errand->context);
+  semaphore_post(&errand->is_over);
   return NULL;
 }
 
 /* Starts a thread that runs only on this core and handles none of the host
  * program's signals. Returns 0 or a negative errno. */
 static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
-  pthread_attr_t attributes;
-  sigset_t all;
+  sigset_t all, old;
   cores_t cores;
   CPU_ZERO_S(sizeof(cores), cores);
   CPU_SET_S((size_t)core, sizeof(cores), cores);
   sigfillset(&all);
-  pthread_attr_init(&attributes);
-  int status = pthread_attr_setaffinity_np(&attributes, sizeof(cores), cores);
-  pthread_attr_setsigmask_np(&attributes, &all);
-  if (status == 0)
-    status = pthread_create(thread, &attributes, run_errand, errand);
-  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int status = pthread_create(thread, NULL, run_errand, errand);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (status != 0)
+    return -status;
+  status = pthread_setaffinity_np(*thread, sizeof(cores), cores);
+  atomic_store(&errand->is_late, status != 0);
+  semaphore_post(&errand->is_pinned);
+  if (status != 0)
+    pthread_join(*thread, NULL);
   return -status;
 }
 
@@ -117,9 +124,10 @@ static int await(pthread_t thread, int core, struct errand *errand,
   const uint64_t until = now + PATIENCE_S * NS_PER_S;
   bool going = true;
   for (; going && now < until; now += LOOK_NS) {
-    const struct timespec look = timespec_of_ns(now + LOOK_NS);
-    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &look) == 0)
+    if (semaphore_wait(&errand->is_over, now + LOOK_NS)) {
+      pthread_join(thread, NULL);
       return errand->status;
+    }
     going = goes_on(errand->context);
   }
   atomic_store(&errand->is_late, true);

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libwake.la
 libwake_la_SOURCES = \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/portable.h \
 	src/wake/collect.c src/wake/collect.h \
 	src/wake/core.c src/wake/core.h \
 	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                                   .count_blocked = true};
   memset(before, 0, sizeof(before));
   pieces_cut(&pieces, data, size);
-  fake_machine_file(fake, "/proc/stat", pieces.piece[0]);
+  fake_machine_file(fake, "/proc/stat", pieces_get(&pieces, 0));
   if (engine_open(&engine, &options) == 0) {
     struct figures *figures = figures_open(&figures_options, engine);
     for (int i = 1; i < pieces.len; i++) {

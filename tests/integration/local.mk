@@ -133,8 +133,9 @@ LONG_TESTS += tests/integration/test_compare.py \
 	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 endif
 
-EXTRA_DIST += tests/integration/test_documents.py tests/integration/test_otel.py
-TESTS += tests/integration/test_documents.py
+EXTRA_DIST += tests/integration/abi tests/integration/test_abi.py \
+	tests/integration/test_documents.py tests/integration/test_otel.py
+TESTS += tests/integration/test_abi.py tests/integration/test_documents.py
 if PLUGIN
 TESTS += tests/integration/test_otel.py
 endif

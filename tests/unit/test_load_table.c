@@ -263,6 +263,18 @@ TEST(the_keys_pass_over_columns_that_are_not_shown) {
   assert_non_null(strstr(line_of(out, 0), ", by taken %\n"));
 }
 
+TEST(a_source_that_was_asked_for_and_not_taken_is_said_below_the_table) {
+  struct fixture *fixture = machine_of(2);
+  assert_null(strstr(table_of(fixture, (struct screen){0}), "asked for"));
+  fixture->snapshot.named_source = SOURCE_REF_CYCLES;
+  fixture->snapshot.self.cores_online = 2;
+  fixture->snapshot.self.cores_not_as_named = 1;
+  assert_non_null(
+      strstr(table_of(fixture, (struct screen){0}),
+             "\nref-cycles was asked for, but 1 of 2 cores are measured by "
+             "another source"));
+}
+
 TEST(a_run_too_short_to_measure_is_explained) {
   struct fixture *fixture = machine_of(2);
   fixture->snapshot.interval_ns = 0; /* as after `percore load COMMAND` */

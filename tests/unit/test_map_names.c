@@ -567,6 +567,22 @@ TEST(a_key_type_larger_than_the_key_reads_nothing_beyond_it) {
  * Lies
  */
 
+/* A libbpf that checks 24 bits of the count refuses the file. */
+TEST(members_that_libbpf_has_not_checked_are_not_read) {
+  uint32_t key = type(BTF_KIND_STRUCT, "key", 2 | 1 << 22, 8);
+  member("a", u32, 0);
+  member("b", u32, 4);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 1 | 1 << 22, 8);
+  member("packets", u64, 0);
+  if (open_types(key, 8, value, 8) != 0)
+    return;
+  char name[MAP_ROW_NAME_SIZE];
+  map_key_name(name, &types, &info, (uint32_t[]){1, 2});
+  assert_string_equal(name, "1-2");
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 1);
+}
+
 static uint32_t random_word(uint32_t *state) {
   *state = *state * 1664525 + 1013904223;
   return *state >> 8;

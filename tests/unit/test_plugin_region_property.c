@@ -502,7 +502,3 @@ TEST(the_stores_have_exactly_the_true_counts) {
   for (unsigned seed = first; seed < first + seeds; seed++)
     play_seed(seed);
 }
-
-const struct unit_fixtures unit_fixtures = {
-    .before_each = unit_make_runtime_dir,
-    .after_each = unit_remove_runtime_dir};

@@ -3,6 +3,7 @@
 
 #include "cycles/sampling_thread.h"
 
+#include <semaphore.h>
 #include <signal.h>
 
 #define FOR_EVER (UINT64_C(1) << 60)

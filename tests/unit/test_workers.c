@@ -131,6 +131,17 @@ TEST(a_worker_that_is_awake_and_does_not_poll_is_stuck) {
   assert_near(worker->useful, 1, 1e-9);
 }
 
+TEST(
+    a_worker_that_was_stuck_before_the_first_reading_is_stuck_since_its_last_poll) {
+  uint64_t hz = region_reader_directory(fixture.reader)->header.tsc_hz;
+  poll(&fixture, 1, 1);
+  fixture.now +=
+      80 * hz; /* the clock of cycles; now_ns has moved less or more */
+  region_workers_read(&fixture.workers, fixture.reader, 100ull * SECOND,
+                      fixture.now, 0);
+  assert_near(still_s(&fixture.workers.list[2]), 80, 1e-6);
+}
+
 TEST(sleep_counts_in_the_intervals_in_which_a_worker_sleeps) {
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
