@@ -94,7 +94,7 @@ static uint64_t polled_ns(const struct region_slot_view *slot, uint64_t tsc_hz,
 static void judge(struct region_worker *worker, bool same_thread,
                   const uint64_t *cells, uint64_t tsc_hz, uint64_t now_ns,
                   uint64_t now_tsc) {
-  if (!worker->polls || worker->slot.state != REGION_LIVE ||
+  if (cells[REGION_CORE_POLLS] == 0 || worker->slot.state != REGION_LIVE ||
       worker->slot.asleep_tsc != 0)
     worker->moved_ns = now_ns;
   else if (!same_thread)

@@ -106,11 +106,13 @@ endif
 endif
 
 # Tests of programs that poll, without percore_poll.
-EXTRA_DIST += tests/integration/fake_poller.py tests/integration/test_pollers.py
+EXTRA_DIST += tests/integration/fake_poller.py
+poller_tests = tests/integration/test_pollers.py tests/integration/test_open_vswitch.py
+EXTRA_DIST += $(poller_tests)
 if PLUGIN
 if TOOL
-TESTS += tests/integration/test_pollers.py
-LONG_TESTS += tests/integration/test_pollers.py
+TESTS += $(poller_tests)
+LONG_TESTS += $(poller_tests)
 endif
 endif
 

@@ -59,12 +59,13 @@ static void put_cycles(int fd, uint64_t busy, uint64_t total) {
       LCORE, busy, total);
 }
 
-/* It polls all the time, and is busy for a quarter. */
+/* It is busy for a quarter. Its cycles grow less than the clock however late
+ * the answer is read. */
 static void answer_well(struct program *program, int fd, unsigned n) {
   if (n == 1)
     put_core(program, fd);
   else
-    put_cycles(fd, percore_tsc() / 4, percore_tsc());
+    put_cycles(fd, n, 4 * n);
 }
 
 static void *serve(void *argument) {
@@ -314,6 +315,22 @@ TEST(useful_is_the_busy_share_of_the_cpu_time) {
   assert_true(worker->polls);
   assert_int_equal(worker->growth[REGION_CORE_POLLS], 0);
   assert_non_null(strstr(worker->slot.name, "/7"));
+  region_workers_forget(&workers);
+  region_reader_close(reader);
+}
+
+TEST(a_thread_is_not_stuck_between_two_questions) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  thread->share = 0.5;
+  count(thread, 1, 0, 1);
+  struct region_reader *reader = connect_reader();
+  tsc_hz = region_reader_directory(reader)->header.tsc_hz;
+  for (uint64_t s = 100; s < 120; s += 5) {
+    region_workers_read(&workers, reader, s * 1000000000,
+                        thread->cpu.at_tsc + (s - 99) * tsc_hz, 0);
+    assert_true(workers.list[core].polls);
+    assert_true(workers.list[core].still_ns == 0);
+  }
   region_workers_forget(&workers);
   region_reader_close(reader);
 }
