@@ -26,6 +26,7 @@
 #include "board/publish.h"
 #include "cycles/sampler.h"
 #include "map_config.h"
+#include "poller/poller.h"
 #include "region_config.h"
 
 /* How many load averages are always computed: those over 60, 300 and 900 s,
@@ -74,6 +75,7 @@ struct config {
 
   struct region_configs regions;
   struct map_configs maps;
+  struct pollers_options pollers; /* but for interval_ns and journal */
 };
 
 /* Sets every option to its default. What the options allocate is never freed,

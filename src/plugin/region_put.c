@@ -262,7 +262,8 @@ static void end_put(struct region_sum *sum, const bool *cores,
 /* True for the table `core` if no worker calls percore_poll. The table is then
  * not reported. */
 static bool is_unused(const struct region_sum *sum) {
-  return sum->is_core && (sum->len == 0 || sum->rows[0]->now[0] == 0);
+  return sum->is_core &&
+         (sum->len == 0 || sum->rows[0]->now[REGION_CORE_POLLS] == 0);
 }
 
 static void put_table(struct put *put, const bool *cores) {

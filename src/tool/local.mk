@@ -39,7 +39,7 @@ libcommand_la_SOURCES = \
 	src/tool/wake_states.c \
 	src/tool/wake_text.c
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libmap.la libwake.la libboard.la libregion.la libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_LIBADD = libpollers.la libmap.la libwake.la libboard.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions

@@ -30,12 +30,14 @@ struct top_figures {
  * as stuck. */
 #define TOP_STUCK_NS UINT64_C(1000000000)
 
-/* Returns how much a column of the table `core` grew per second. */
+/* Returns how much a column of the table `core` grew per second; NAN: the
+ * worker does not count its polls. */
 static inline double top_per_second(const struct region_workers *workers,
                                     const struct region_worker *worker,
                                     enum region_core_column column) {
-  return worker->polls ? (double)worker->growth[column] / workers->interval_s
-                       : NAN;
+  return worker->cells[REGION_CORE_POLLS] > 0
+             ? (double)worker->growth[column] / workers->interval_s
+             : NAN;
 }
 
 /* Returns the share of a worker's polls that handled nothing, or NAN. */

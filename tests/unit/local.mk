@@ -18,6 +18,7 @@ fault_ldflags = \
 include tests/unit/board.mk
 include tests/unit/cycles.mk
 include tests/unit/map.mk
+include tests/unit/poller.mk
 include tests/unit/wake.mk
 include tests/unit/plugin.mk
 include tests/unit/region.mk
