@@ -162,6 +162,17 @@ def panel_of(dashboard, series):
                 if series in panel.series)
 
 
+def test_one_unit_test():
+    """make check with the name of one unit test builds no other program"""
+    one = "tests/unit/test_loadavg"
+    alone = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    said = subprocess.run(["make", "-n", "-C", BUILD, "check", f"TESTS={one}"], check=True,
+                          capture_output=True, text=True, env=alone).stdout
+    check(f"p='{one}'" in said, said)
+    others = set(re.findall(r"tests/\w+/(?:test|replay)_\w+", said)) - {one}
+    check(not others and "percore.la" not in said, str(sorted(others)) + said)
+
+
 SCRIPT = """
 set -euo pipefail
 . "$1/contrib/setup.sh"
