@@ -121,6 +121,17 @@ LONG_TESTS += tests/integration/test_board.py
 endif
 endif
 
+# Tests of programs that poll, without percore_poll.
+EXTRA_DIST += tests/integration/fake_poller.py
+poller_tests = tests/integration/test_pollers.py tests/integration/test_open_vswitch.py
+EXTRA_DIST += $(poller_tests)
+if PLUGIN
+if TOOL
+TESTS += $(poller_tests)
+LONG_TESTS += $(poller_tests)
+endif
+endif
+
 # A test of percore doctor with collectd. It needs root.
 EXTRA_DIST += tests/integration/test_doctor.py
 if PLUGIN
