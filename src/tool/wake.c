@@ -35,8 +35,8 @@ static const char *method_choice(int i) {
 static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
              "METHOD",
-             "what wakes the core (default: bpf-timer, else thread); passive: "
-             "timers of other programs",
+             "what wakes the core (default: bpf-timer, else thread; passive: "
+             "timers of other programs)",
              .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
@@ -276,8 +276,7 @@ static int wake_main(int argc, char **argv) {
   if (word != NULL && !is_core(word))
     return say_usage(COMMAND, "'%s' is not a core: give its number, such as 3",
                      word);
-  if (options.folder != NULL && options.method != NULL &&
-      strcmp(options.method, wake_method_names[WAKE_PASSIVE]) == 0)
+  if (options.folder != NULL && wake_method_of(options.method) == WAKE_PASSIVE)
     return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "
                               "timer was armed, but passive arms none; use "
                               "another --method");
