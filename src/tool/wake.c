@@ -221,15 +221,13 @@ static int measure_core(const struct machine *machine, int core,
       .distance_ns = (uint64_t)(options->distance_us * 1e3),
       .smis = open_smis(machine, core)};
   latency_limit_read(&measurement.run.limit, "", core);
-  int failed = wake_collect_open(collect, &collect_options, why);
-  if (failed == 0 && why[0] != '\0')
+  bool works = wake_collect_open(collect, &collect_options, why) == 0;
+  if (works && why[0] != '\0')
     say_failure(COMMAND, "%s", why);
-  if (failed == 0)
-    failed = wake_collect_attach(*collect, why);
-  if (failed == 0)
-    failed = wake_collect_begin(*collect, core, why);
-  int status = failed == 0 ? run_measurement(&measurement)
-                           : say_failure(COMMAND, "%s", why);
+  works = works && wake_collect_attach(*collect, why) == 0 &&
+          wake_collect_begin(*collect, core, why) == 0;
+  int status =
+      works ? run_measurement(&measurement) : say_failure(COMMAND, "%s", why);
   if (status == TOOL_OK)
     status = judge(&measurement);
   if (options->folder != NULL)

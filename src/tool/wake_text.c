@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define CELL 16
-
 /* ---------------------------------------------------------------------------
  * The summary
  */
@@ -40,7 +38,7 @@ static void write_head(FILE *out, const struct wake_run *run) {
 /* Writes a number, or "-" for NAN. */
 static void write_number(FILE *out, int width, const char *format,
                          double number) {
-  char cell[CELL];
+  char cell[16];
   number_text(cell, sizeof(cell), format, number);
   fprintf(out, " %*s", width, cell);
 }
