@@ -1,19 +1,14 @@
 #include "process.h"
 
+#include "file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 size_t process_read(char *text, size_t size, const char *proc, const char *pid,
                     const char *name) {
-  char path[512];
-  snprintf(path, sizeof(path), "%s/%s/%s", proc, pid, name);
-  FILE *file = fopen(path, "re");
-  size_t length = file != NULL ? fread(text, 1, size - 1, file) : 0;
-  text[length] = '\0';
-  if (file != NULL)
-    fclose(file);
-  return length;
+  return file_read(text, size, "%s/%s/%s", proc, pid, name);
 }
 
 void rights_read(struct rights *rights, const char *proc, const char *pid,

@@ -1,8 +1,10 @@
 #include "load.h"
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/sized.h"
 #include "cycles/bounds.h"
+#include "cycles/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,6 +71,7 @@ static void end_window(struct percore_load *load, const struct core *state,
   struct board_core row = unknown;
   if (state->online) {
     row.load = row.taken = board_or(engine_load(from, to), -1);
+    row.taken -= fmin(board_or(engine_idle_poll(from, to), 0), row.load);
     row.load_low = board_or(bounds.low, -1);
     row.load_high = board_or(bounds.high, -1);
     row.frequency_hz = board_or(engine_frequency_hz(from, to), 0);
@@ -77,6 +80,8 @@ static void end_window(struct percore_load *load, const struct core *state,
     row.isolated = core_set_has(&topology->isolated, state->number);
     row.time_ns = (double)time_ns;
     row.interval_ns = to->wall - from->wall;
+    row.source = state->source - SOURCE_NONE;
+    row.proof = state->proof;
   }
   set_row(load, state->number, &row, BOARD_COLUMNS);
   *start = (struct window_start){state->total, time_ns};
@@ -127,13 +132,18 @@ static void publish_board(struct percore_load *load) {
  */
 
 static int make_cores(struct percore_load *load) {
-  struct topology topology;
+  /* On the heap, because the thread may have a small stack. */
+  struct topology *topology = malloc(sizeof(*topology));
   uint64_t seed = now_ns(load) ^ (uint64_t)getpid() << 40;
-  int status = topology_read(&topology, load->machine);
+  int status =
+      topology != NULL ? topology_read(topology, load->machine) : -ENOMEM;
+  if (status == 0) {
+    load->cores_len = topology->cores_len;
+    topology_free(topology);
+  }
+  free(topology);
   if (status != 0)
     return status;
-  load->cores_len = topology.cores_len;
-  topology_free(&topology);
   size_t len = (size_t)load->cores_len;
   load->starts = calloc(len, sizeof(*load->starts));
   load->figures = calloc(len * BOARD_COLUMNS, sizeof(*load->figures));
@@ -202,6 +212,18 @@ static bool translate(struct percore_load *load,
                                given->isolated_cores) == 0);
 }
 
+/* Samples the engine. Callers update when they like, so a sample that comes
+ * much later than they use to is one of a machine that may have been paused. */
+static int sample(struct percore_load *load, struct engine *engine) {
+  uint64_t time_ns = now_ns(load), between_ns = time_ns - load->sampled_ns;
+  bool late = load->between_ns > 0 && between_ns > SCHEDULE_LATE_NS &&
+              between_ns > 3 * load->between_ns;
+  int status = engine_sample(engine, late);
+  load->between_ns = load->sampled_ns > 0 ? between_ns : 0;
+  load->sampled_ns = time_ns;
+  return status == -ENOMEM ? status : !engine_has_source(engine) ? -ENOTSUP : 0;
+}
+
 /* An update must not wait, so it has the sources tested aside, and loads are
  * unknown until a source works. */
 static int open_counters(struct percore_load *load, bool may_wait) {
@@ -211,9 +233,8 @@ static int open_counters(struct percore_load *load, bool may_wait) {
     return status;
   if (may_wait)
     engine_prove(engine);
-  status = engine_sample(engine, false);
-  if (status == 0 && !engine_has_source(engine))
-    status = -ENOTSUP;
+  load->sampled_ns = load->between_ns = 0;
+  status = sample(load, engine);
   if (status != 0) {
     engine_close(engine);
     return status;
@@ -234,9 +255,8 @@ static void close_counters(struct percore_load *load) {
 static int update_counters(struct percore_load *load) {
   if (now_ns(load) < load->due_ns)
     return 0;
-  int status = engine_sample(load->engine, false);
-  if (status == 0)
-    publish_counters(load);
+  int status = sample(load, load->engine);
+  publish_counters(load);
   engine_prove_aside(load->engine);
   return status;
 }
@@ -288,12 +308,14 @@ int percore_load_open(struct percore_load **result,
                       const struct percore_load_options *given) {
   struct percore_load_options options = {0};
   int status = -EINVAL;
+  NOT_CANCELLED;
   if (sized_copy(&options, sizeof(options), given))
     status = load_open(result, NULL, &options);
   return status == 0 ? 0 : load_failed(-status);
 }
 
 void percore_load_close(struct percore_load *load) {
+  NOT_CANCELLED;
   if (load == NULL)
     return;
   close_counters(load);
@@ -308,6 +330,7 @@ void percore_load_close(struct percore_load *load) {
 }
 
 int percore_load_update(struct percore_load *load) {
+  NOT_CANCELLED;
   pthread_mutex_lock(&load->mutex);
   int status = update(load, false);
   pthread_mutex_unlock(&load->mutex);

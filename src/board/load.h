@@ -30,7 +30,9 @@ struct percore_load {
   struct core_set wanted;        /* options.cores, unless that is NULL */
   uint64_t shortest_ns;          /* shortest window; 0: depends on the source */
   uint64_t due_ns;               /* when the window will be long enough */
-  struct window_start *starts;   /* by core number; of the engine */
+  uint64_t sampled_ns;           /* when the engine was last sampled */
+  uint64_t between_ns; /* from the sample before until then; 0: none yet */
+  struct window_start *starts; /* by core number; of the engine */
   /* The columns of board.h, each for all cores, because callers mostly look at
    * one figure of all cores. They are written under the mutex. Any thread may
    * read them, with memory_order_relaxed. With counters, there are no averages.

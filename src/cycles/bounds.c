@@ -42,17 +42,23 @@ void bounds_counter(struct core_totals *growth, const struct source *source,
 }
 
 /* True if a hypervisor has ever stolen time from the core. */
-static bool has_steal(const struct core_totals *growth,
-                      const struct core *core) {
-  return core->total.stat_steal + growth->stat_steal > 0;
+static bool has_steal(const struct core *core) {
+  return core->row.ns[PROCSTAT_STEAL] > 0;
 }
 
-void bounds_bpf(struct core_totals *growth, const struct core *core,
-                int64_t bracket_ns) {
-  growth->stolen = growth->stat_steal;
-  growth->end_over = growth->end_under = (double)bracket_ns;
-  if (has_steal(growth, core))
-    growth->end_over += COLUMN_RESOLUTION_NS;
+void bounds_bpf(struct core_totals *growth, const struct engine *engine,
+                const struct core *core) {
+  double bracket_ns = (double)engine->clock->kernel.bracket_ns;
+  double since_ns = (double)engine->clock->kernel.time_ns -
+                    (double)core->steal_at_ns + core->row_bracket_ns / 2;
+  growth->end_over = growth->end_under = bracket_ns;
+  if (has_steal(core)) {
+    growth->stolen = core->steal_ns - core->reading_steal_ns;
+    growth->end_over += COLUMN_RESOLUTION_NS + since_ns;
+  } else if (engine->topology.may_be_virtual &&
+             (!engine->stat_valid || engine->stat_still)) {
+    growth->stolen = growth->unhalted;
+  }
 }
 
 /* Returns an upper bound of the carry at the end of the sample. */
@@ -65,18 +71,42 @@ static double carry_after(const struct core_totals *growth, struct core *core) {
   return core->carry_ns;
 }
 
-void bounds_idle(struct core_totals *growth, const struct engine *engine,
+/* A poll is counted when it ends. It takes up to a sixteenth of a tick, or a
+ * whole tick if no other idle state may be used. */
+#define POLL_NS (COLUMN_RESOLUTION_NS / 16)
+
+/* Adds the errors of the time of polling. It includes interrupts, which idle
+ * time leaves out, so that they are counted twice, and steal. */
+static void bounds_polled(struct core_totals *growth, const struct core *core,
+                          bool apart) {
+  double polled = growth->stat_polled;
+  double twice = fmax(growth->unhalted - polled, 0) + growth->end_over +
+                 (apart ? growth->stat_steal : 0);
+  growth->over +=
+      core->sample.polled_began_early ? polled : fmin(polled, twice);
+  growth->end_over += polled > 0 ? core->sample.polled_late_ns : 0;
+  growth->end_under += polled > 0 ? COLUMN_RESOLUTION_NS : POLL_NS;
+}
+
+void bounds_idle(struct core_totals *growth, struct engine *engine,
                  struct core *core) {
   bool apart = engine_steal_is_apart(engine);
-  bool steal = has_steal(growth, core);
-  double rest = growth->wall - growth->unhalted;
+  bool steal = has_steal(core);
+  double rest = fmax(growth->wall - growth->unhalted, 0);
+  double off_ns = core->sample.bracket_ns / 2;
+  bool unsure = core->proof == PROOF_TICK_SAMPLED ||
+                (core->sample.filled &&
+                 engine_source(engine, SOURCE_IDLE)->proof != PROOF_PROVEN);
   growth->stolen = apart ? 0 : growth->stat_steal;
-  growth->end_over = (steal ? 3 : 2) * COLUMN_RESOLUTION_NS;
-  growth->end_under =
-      apart && steal ? carry_after(growth, core) + COLUMN_RESOLUTION_NS : 0;
-  if (core->proof == PROOF_TICK_SAMPLED)
+  growth->end_over = off_ns + (steal ? 3 : 2) * COLUMN_RESOLUTION_NS;
+  growth->end_under = off_ns;
+  if (apart && steal)
+    growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
+  if (core->is_poll_state_0)
+    bounds_polled(growth, core, apart);
+  if (unsure)
     growth->over = growth->unhalted;
-  growth->under = engine->idle_misses || core->proof == PROOF_TICK_SAMPLED
+  growth->under = engine->idle_misses || unsure
                       ? rest
                       : fmin(rest, IDLE_LOOP_NS * core_halts(engine, core));
 }

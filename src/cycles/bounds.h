@@ -30,7 +30,10 @@
  * bpf. The words of all cores are read within a bracket, and a halt that begins
  * or ends in the bracket is counted for up to all of it: end_over = end_under =
  * bracket. A core does not halt while its time is stolen: stolen = steal, which
- * is truncated to 10 ms, so with steal end_over = bracket + 10 ms.
+ * is truncated to 10 ms. Where a hypervisor has ever stolen time, end_over thus
+ * has 10 ms more, and the time since the columns were read; while they are
+ * missing, all time may be stolen. Where no steal has been reported, stolen = U
+ * while columns are missing and the machine may be virtual.
  *
  * idle. U = W - idle - iowait, and without idle_stealtime, idle time may
  * include steal: stolen = steal. With idle_stealtime, U = W - idle - iowait -
@@ -40,14 +43,17 @@
  * which idle time grew: an idle sequence that is longer than C uses C up. Each
  * column is truncated to 10 ms: end_over = 20 ms, and with steal 30 ms. If
  * iowait has not changed, it has not decreased either, so A.end_over counts 10
- * ms less. The kernel may count softirqs on an idle core as idle, or sample
- * idle time at the tick: under = W - U, and for the latter over = U. Otherwise,
- * idle time includes what the idle loop itself needs before and after a halt,
- * 1 to 6.5 us: under = min(8 us H, W - U), where H is at most the number of the
- * core's halts. That is the number of interrupts and context switches of all
- * cores; if these may be more than 1 % of W and engine_options.bounds is set,
- * it is how often the core has entered an idle state according to its idle
- * driver. Without one, only interrupts end a halt.
+ * ms less. A row is read at any time within the bracket of the read, in whose
+ * middle the window ends: end_over and end_under also have half of the longer
+ * bracket of the window's two reads. The kernel may count softirqs on an idle
+ * core as idle: under = W - U. It may sample idle time at the tick: then, and
+ * where idle time that is not proven stands in for another source, also over =
+ * U. Otherwise, idle time includes what the idle loop itself needs before and
+ * after a halt, 1 to 6.5 us: under = min(8 us H, W - U), where H is at most the
+ * number of the core's halts. That is the number of interrupts and context
+ * switches of all cores; if these may be more than 1 % of W and
+ * engine_options.bounds is set, it is how often the core has entered an idle
+ * state according to its idle driver. Without one, only interrupts end a halt.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include
@@ -76,9 +82,9 @@ struct bounds bounds_of(const struct core_totals *from,
  * growth->wall and growth->unhalted have been set. */
 void bounds_counter(struct core_totals *growth, const struct source *source,
                     double running, double tsc_change);
-void bounds_bpf(struct core_totals *growth, const struct core *core,
-                int64_t bracket_ns);
-void bounds_idle(struct core_totals *growth, const struct engine *engine,
+void bounds_bpf(struct core_totals *growth, const struct engine *engine,
+                const struct core *core);
+void bounds_idle(struct core_totals *growth, struct engine *engine,
                  struct core *core);
 
 #endif

@@ -18,6 +18,12 @@
  * much in addition to the errors of bounds.h. */
 #define LOAD_TOLERANCE 0.005
 
+/* A counter that was enabled for less of its window by more than this was away
+ * meanwhile, with its core or with the whole machine: CLOCK_MONOTONIC is read a
+ * little later than the counter, and runs at a slightly different rate. */
+#define COUNTER_LATE_NS 200e3
+#define COUNTER_DRIFT 0.002
+
 /* After this many consecutive readings with an impossible load, or in which the
  * counter did not run for STARVED_MIN_NS, the core gives up its source. */
 #define REFUSED_MAX 3
@@ -49,7 +55,8 @@
 /* Makes the sample one without a load. Keeps the columns of /proc/stat. */
 static void forget_growth(struct core *core) {
   struct core_totals *growth = &core->sample.growth;
-  growth->wall = growth->unhalted = growth->base_cycles = growth->base_wall = 0;
+  growth->wall = growth->unhalted = growth->unknown = 0;
+  growth->base_cycles = growth->base_wall = 0;
   growth->aperf = growth->mperf = 0;
 }
 
@@ -94,6 +101,8 @@ void core_restart(struct core *core) {
   core->ipc_backoff = (struct backoff){0};
   core->carry_ns = core->steal_before_ns = 0;
   core->is_poll_state_0 = false;
+  core->polls = true;
+  core->polled_at_ns = 0;
   core->condemned = 0;
 }
 
@@ -273,15 +282,53 @@ static double risen(uint64_t from, uint64_t to) {
   return to > from ? (double)(to - from) : 0;
 }
 
-static void set_base(struct core *core, const struct procstat *stat,
-                     uint64_t idle_ns, uint64_t polled_ns) {
+/* A core that polls for less than this share is treated as one that does not.
+ */
+#define POLLED_MIN 0.001
+
+/* Reads how long the core has polled, and adds it to the sample. The time is
+ * not cut to idle time, whose columns are truncated: what is cut here would be
+ * missing in the sum of many samples. */
+static void read_polled(struct engine *engine, struct core *core) {
+  const struct machine *machine = engine->options.machine;
+  struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &sample->growth;
+  uint64_t polled_ns, before_ns = core->polled_at_ns;
+  int status = cpuidle_read_polled(&polled_ns, machine, core->number,
+                                   &core->is_poll_state_0);
+  core->polls = false;
+  if (status != 0)
+    return;
+  core->polled_at_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
+  if (before_ns > 0)
+    growth->stat_polled =
+        fmin(risen(core->polled_ns, polled_ns),
+             (double)(core->polled_at_ns - before_ns) + COLUMN_RESOLUTION_NS);
+  core->polls = growth->stat_polled > POLLED_MIN * growth->stat_wall;
+  sample->polled_late_ns = (double)(core->polled_at_ns - engine->stat.time_ns);
+  sample->polled_began_early = before_ns < sample->stat_begin_ns;
+  if (sample->polled_began_early)
+    growth->stat_polled = fmin(growth->stat_polled, growth->stat_idle);
+  core->polled_ns = polled_ns;
+}
+
+static void set_base(struct engine *engine, struct core *core,
+                     uint64_t idle_ns) {
+  const struct procstat *stat = &engine->stat;
+  if (core->sample.stat_valid)
+    core->steal_ns += core->sample.growth.stat_steal;
+  else if (core->steal_at_ns > 0) /* unknown, as columns are missing */
+    core->steal_ns += (double)(stat->time_ns - core->steal_at_ns);
+  core->steal_at_ns = stat->time_ns;
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
-  core->polled_ns = polled_ns;
   core->interrupts = stat->interrupts;
   core->switches = stat->switches;
   core->row_time_ns = stat->time_ns;
+  core->row_bracket_ns = (double)stat->bracket_ns;
   core->refusals = 0;
+  if (core->polls || (core->is_poll_state_0 && core->source == SOURCE_IDLE))
+    read_polled(engine, core);
 }
 
 /* Idle time and steal may together exceed the window even if the kernel keeps
@@ -289,7 +336,8 @@ static void set_base(struct core *core, const struct procstat *stat,
 static bool columns_are_plausible(const struct core *core, uint64_t idle_ns) {
   const struct core_totals *growth = &core->sample.growth;
   return idle_ns + STEP_BACK_MAX_NS >= core->idle_ns &&
-         growth->stat_idle <= growth->stat_wall + 2 * COLUMN_RESOLUTION_NS;
+         growth->stat_idle <= growth->stat_wall + core->sample.bracket_ns +
+                                  2 * COLUMN_RESOLUTION_NS;
 }
 
 /* Computes the change of each column since the start of the window. */
@@ -302,7 +350,9 @@ static void subtract_columns(struct core *core, const struct procstat_row *row,
   growth->stat_wall = wall_ns;
   growth->stat_idle = risen(core->idle_ns, idle_ns);
   growth->stat_busy = risen(procstat_busy_ns(from), procstat_busy_ns(row));
-  growth->stat_steal = fmin(growth->stat_ns[PROCSTAT_STEAL], wall_ns);
+  growth->stat_steal =
+      fmin(growth->stat_ns[PROCSTAT_STEAL],
+           wall_ns + core->sample.bracket_ns + COLUMN_RESOLUTION_NS);
 }
 
 /* Reads the columns. An impossible window is refused but its start is kept, so
@@ -314,18 +364,18 @@ static void read_columns(struct engine *engine, struct core *core) {
       forget_columns(core);
     return;
   }
+  if (engine->stat_still) /* the rows may be old */
+    return;
   const struct procstat_row *row = &stat->rows[core->number];
-  uint64_t idle_ns = procstat_idle_ns(row), polled_ns = core->polled_ns;
-  if (core->polls &&
-      cpuidle_read_polled(&polled_ns, engine->options.machine, core->number,
-                          &core->is_poll_state_0) == -ENOENT)
-    core->polls = false;
+  uint64_t idle_ns = procstat_idle_ns(row);
   if (core->row_time_ns == 0) {
-    set_base(core, stat, idle_ns, polled_ns);
+    set_base(engine, core, idle_ns);
     return;
   }
   if (stat->time_ns < core->row_time_ns + COLUMNS_WINDOW_MIN_NS)
     return;
+  core->sample.bracket_ns =
+      fmax(core->row_bracket_ns, (double)stat->bracket_ns);
   subtract_columns(core, row, idle_ns,
                    (double)(stat->time_ns - core->row_time_ns));
   if (!columns_are_plausible(core, idle_ns)) {
@@ -334,19 +384,17 @@ static void read_columns(struct engine *engine, struct core *core) {
     /* Keep the start of the window, so that the next window includes this
      * window, unless too many windows have been refused. */
     if (++core->refusals == REFUSALS_MAX)
-      set_base(core, stat, idle_ns, polled_ns);
+      set_base(engine, core, idle_ns);
     return;
   }
   core->sample.stat_valid = true;
   core->sample.stat_begin_ns = core->row_time_ns;
-  core->sample.polled_ns = engine->never_halts
-                               ? core->sample.growth.stat_idle
-                               : risen(core->polled_ns, polled_ns);
   core->sample.interrupts =
       fmax((double)(stat->interrupts - core->interrupts), 0);
   core->sample.switches = fmax((double)(stat->switches - core->switches), 0);
-  set_base(core, stat, idle_ns > core->idle_ns ? idle_ns : core->idle_ns,
-           polled_ns);
+  set_base(engine, core, idle_ns > core->idle_ns ? idle_ns : core->idle_ns);
+  if (engine->never_halts)
+    core->sample.growth.stat_polled = core->sample.growth.stat_idle;
 }
 
 double core_halts(const struct engine *engine, struct core *core) {
@@ -378,7 +426,7 @@ static double progress_ns(const struct engine *engine,
 }
 
 /* Computes the load of the idle source. */
-static void read_idle(const struct engine *engine, struct core *core) {
+static void read_idle(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
   if (!sample->stat_valid)
@@ -386,7 +434,7 @@ static void read_idle(const struct engine *engine, struct core *core) {
   growth->wall = sample->monotonic_ns = growth->stat_wall;
   growth->unhalted = growth->wall - growth->stat_idle -
                      (engine_steal_is_apart(engine) ? growth->stat_steal : 0) +
-                     fmin(sample->polled_ns, growth->stat_idle);
+                     growth->stat_polled;
   sample->begin_ns = sample->stat_begin_ns;
   sample->end_ns = engine->stat.time_ns;
   bounds_idle(growth, engine, core);
@@ -409,11 +457,12 @@ static bool may_fill(struct engine *engine, const struct core *core) {
 
 static void read_counter(struct engine *engine, struct core *core);
 
-/* Leaves the core without a source until the next sample chooses one, and
- * delays the next attempt to use the source that failed. */
+/* Changes to the next source, and delays the next attempt to use the one that
+ * failed. */
 static void give_up(struct engine *engine, struct core *core) {
   rest(engine, &core->backoff[core->source_index]);
   drop_source(core);
+  core_choose(engine, core, core->allowed);
 }
 
 /* Closes a group that no longer works and opens it again. Reads the new group
@@ -490,6 +539,7 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
     backoff_extend(&core->backoff[core->source_index], engine->time_ns,
                    STARVED_FIRST_NS, STARVED_MAX_NS);
     drop_source(core);
+    core_choose(engine, core, core->allowed);
     return false;
   }
   snprintf(source->reason, sizeof(source->reason),
@@ -562,6 +612,9 @@ static void read_counter(struct engine *engine, struct core *core) {
     bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
     sample->progress_ns = growth->wall;
     sample->monotonic_ns = (double)(time_ns - sample->begin_ns);
+    double missing_ns = sample->monotonic_ns - growth->wall;
+    if (missing_ns > COUNTER_LATE_NS + COUNTER_DRIFT * growth->wall)
+      growth->unknown = missing_ns;
     core->backoff[core->source_index].wait_ns = 0;
   }
   core->reading = reading;
@@ -591,13 +644,14 @@ static void read_clock(struct engine *engine, struct core *core) {
   if (!end_window(engine, core, time_ns, 2 * (double)kernel->bracket_ns, false))
     return;
   if (sample->end_ns > 0) {
-    bounds_bpf(growth, core, kernel->bracket_ns);
+    bounds_bpf(growth, engine, core);
     if (sample->stat_valid) {
       sample->progress_ns = core_stat_sum(growth);
       sample->monotonic_ns = growth->stat_wall;
     }
   }
   core->halted_ns = halted_ns;
+  core->reading_steal_ns = core->steal_ns;
   core->backoff[core->source_index].wait_ns = 0;
 }
 
@@ -636,6 +690,8 @@ void core_read(struct engine *engine, struct core *core) {
       core->reading_time_ns > 0 && core->reading_time_ns <= core->total_end_ns;
   if (!(core->sample.growth.wall > 0) && !pends && may_fill(engine, core)) {
     core->sample.filled = true;
+    if (core->is_poll_state_0 && core->polled_at_ns < core->row_time_ns)
+      read_polled(engine, core);
     read_idle(engine, core);
   }
   read_ipc(core);
@@ -651,6 +707,7 @@ static void add_columns(struct core_totals *total,
   total->stat_busy += growth->stat_busy;
   total->stat_idle += growth->stat_idle;
   total->stat_steal += growth->stat_steal;
+  total->stat_polled += growth->stat_polled;
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
     total->stat_ns[i] += growth->stat_ns[i];
 }
@@ -671,9 +728,11 @@ static void add_load(struct core *core, const struct core_sample *sample,
     total->unknown += (double)(sample->begin_ns - end_ns);
   if (sample->begin_ns < end_ns)
     overlap = fmin((double)(end_ns - sample->begin_ns), wall);
-  double share = 1 - overlap / wall, busy = growth->unhalted / wall;
+  double share = 1 - overlap / wall;
+  double busy = fmin(fmax(growth->unhalted / wall, 0), 1);
   core->total_end_ns = sample->end_ns;
   total->wall += share * wall;
+  total->unknown += share * growth->unknown;
   total->unhalted += share * growth->unhalted;
   total->stolen += share * growth->stolen;
   total->over += share * growth->over + overlap * (1 - busy);

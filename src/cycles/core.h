@@ -35,6 +35,7 @@ struct core_totals {
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait; decreases of the sum are ignored */
   double stat_steal;
+  double stat_polled;               /* of stat_idle, while the core polled */
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if not counted */
   /* cycles at the base frequency, and the part of `wall` in which a counter
@@ -65,7 +66,13 @@ struct core_sample {
   uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC, of growth.wall */
   bool stat_valid;           /* growth includes the columns of /proc/stat */
   uint64_t stat_begin_ns;
-  double polled_ns;  /* the part of the idle columns in which the core polled */
+  /* how long /proc/stat was read at the begin or the end, whichever is longer
+   */
+  double bracket_ns;
+  /* How much later than /proc/stat the time of polling was read; true if its
+   * window began earlier. */
+  double polled_late_ns;
+  bool polled_began_early;
   double interrupts; /* of all cores */
   double switches;   /* of contexts, of all cores */
   bool filled; /* growth.wall comes from the idle columns instead of the source
@@ -87,8 +94,9 @@ struct core {
   enum source_kind total_end_kind; /* the source of the last window */
 
   /* The members below are private to the engine. */
-  int source_index; /* in engine.sources, or -1 */
-  int announced;    /* the source last named in the journal */
+  uint64_t identity; /* of its directory in sysfs; 0: unknown */
+  int source_index;  /* in engine.sources, or -1 */
+  int announced;     /* the source last named in the journal */
   /* For each source: delays the next attempt after a failure on this
    * core. */
   struct backoff backoff[SOURCES_MAX];
@@ -100,6 +108,10 @@ struct core {
   uint64_t refused_since_ns;
 
   uint64_t halted_ns; /* halted time at reading_time_ns, for the bpf source */
+  /* At most this much has been stolen from the core until steal_at_ns (0: the
+   * columns were never read), and until reading_time_ns. */
+  double steal_ns, reading_steal_ns;
+  uint64_t steal_at_ns;
 
   struct backoff ipc_backoff;
   struct perf_group ipc_group;
@@ -107,15 +119,15 @@ struct core {
 
   struct procstat_row row; /* the start of the next /proc/stat window */
   uint64_t row_time_ns;    /* 0: there is no row yet */
-  /* True if the core polls in the idle loop, which the columns count as idle,
-   * or if that is not known yet; true if its idle state 0 is known to be the
-   * state that polls. polled_ns belongs to `row`. */
-  bool polls, is_poll_state_0;
-  uint64_t polled_ns;
+  double row_bracket_ns;   /* how long its read took */
+  /* How long the core had polled in the idle loop, which the columns count as
+   * idle, until polled_at_ns (0: unknown), right after `row` was read. */
+  uint64_t polled_ns, polled_at_ns;
+  bool polls;           /* it polls, or may have begun to */
+  bool is_poll_state_0; /* its idle state 0 is known to be the one that polls */
   int64_t interrupts, switches; /* of all cores, at `row` */
   /* How often the core had entered an idle state at halts_ns (0: unknown). */
   uint64_t halts, halts_ns;
-  uint64_t judged_polled_ns; /* at the last engine_judge; UINT64_MAX: unknown */
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */
@@ -126,6 +138,7 @@ struct core {
   struct core_sample sample;
   struct core_totals judged; /* the totals at the last engine_judge */
   struct core_totals before; /* the totals at the engine_judge before it */
+  bool late; /* a sample has been late since the last window ended */
   /* How far the core's own clocks advanced in the last window, as a share of
    * CLOCK_MONOTONIC. Columns that miss work advance less. */
   double progress_share;

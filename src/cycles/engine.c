@@ -50,7 +50,6 @@ static bool add_core(struct engine *engine, int number) {
                     .total = {.epoch = 1, .stat_epoch = 1, .ipc_epoch = 1},
                     .progress_share = 1,
                     .polls = true,
-                    .judged_polled_ns = UINT64_MAX,
                     .source_index = -1,
                     .announced = -1};
   engine->cores_len++;
@@ -64,6 +63,23 @@ static void find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
+}
+
+/* Adds to *changed the cores that have gone offline since the last call, even
+ * if they are back: the directory that describes an online core is then made
+ * anew. */
+static void find_changed(struct engine *engine, struct core_set *changed) {
+  const struct machine *machine = engine->options.machine;
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    struct core *core = &engine->cores[i];
+    char path[64];
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology",
+             core->number);
+    uint64_t identity = machine->identity(machine->context, path);
+    if (core->identity != 0 && identity != core->identity)
+      core_set_add(changed, core->number);
+    core->identity = identity;
+  }
 }
 
 /* Adds new cores, closes cores that have gone offline, and restarts cores that
@@ -86,17 +102,26 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
     }
     core->online = is_online;
   }
+  find_changed(engine, &(struct core_set){0}); /* the new cores */
   find_isolated(engine);
   return 0;
 }
 
-/* Applies changes that the kernel has announced. If `must_look` is set, also
- * compares the list of online cores. */
+/* True if a core may have come online or gone offline since the last call. */
+static bool has_uevents(struct engine *engine) {
+  uint64_t before = engine->uevents;
+  return machine_read_u64(engine->options.machine, &engine->uevents,
+                          MACHINE_UEVENTS) != 0 ||
+         engine->uevents != before;
+}
+
+/* Applies changes. If `must_look` is set, also compares the list of online
+ * cores. */
 static int find_hotplug(struct engine *engine, bool must_look) {
   const struct machine *machine = engine->options.machine;
   struct core_set changed = {0}, online;
-  if (machine->changed_cores(machine->context, &changed) == -ENOBUFS)
-    core_set_fill(&changed);
+  if (has_uevents(engine))
+    find_changed(engine, &changed);
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
   /* If the list cannot be read, keep the previous list. */
@@ -129,6 +154,22 @@ static void say_unreadable_rows(struct engine *engine) {
   }
 }
 
+/* Where no column moves for this long, none will: in a sandbox, such as gVisor,
+ * the file may contain zeros only. */
+#define STILL_MAX_NS (5 * NS_PER_S / 2)
+
+/* Finds out whether /proc/stat stands still. Returns true if it has done so in
+ * more than one sample, and for long. */
+static bool stands_still(struct engine *engine) {
+  bool was_still = engine->stat_still;
+  engine->stat_still = engine->stat.digest == engine->stat_digest;
+  if (!engine->stat_still)
+    engine->stat_moved_ns = engine->time_ns;
+  engine->stat_digest = engine->stat.digest;
+  return was_still && engine->stat_still &&
+         engine->time_ns - engine->stat_moved_ns >= STILL_MAX_NS;
+}
+
 static bool same_cores(const struct engine *engine) {
   struct core_set rows = engine->stat.cores;
   core_set_union(&rows, &engine->stat.unreadable);
@@ -139,9 +180,10 @@ static bool same_cores(const struct engine *engine) {
  * used, or "". In a container, LXCFS may renumber the rows, or compute them
  * from the container's own use, and no file shows which cores of sysfs they
  * describe. */
-static void find_stat_trouble(const struct engine *engine, int status,
+static void find_stat_trouble(struct engine *engine, int status,
                               char text[WHY_SIZE]) {
   char rows[96], cores[96];
+  bool still = status == 0 && stands_still(engine);
   text[0] = '\0';
   if (status != 0) {
     snprintf(text, WHY_SIZE, "/proc/stat cannot be used: %s",
@@ -150,6 +192,9 @@ static void find_stat_trouble(const struct engine *engine, int status,
     snprintf(text, WHY_SIZE,
              "LXCFS provides /proc/stat, and may renumber cores for this "
              "container");
+  } else if (still) {
+    snprintf(text, WHY_SIZE,
+             "/proc/stat stands still: a sandbox may provide it");
   } else if (!same_cores(engine)) {
     core_set_format(&engine->stat.cores, rows, sizeof(rows));
     core_set_format(&engine->topology.online, cores, sizeof(cores));
@@ -232,6 +277,21 @@ static void find_kernel_members(struct engine *engine) {
   free(btf);
 }
 
+/* Without a dynamic tick, no proof is needed to know what idle time is. */
+static void find_tick(struct engine *engine) {
+  const struct machine *machine = engine->options.machine;
+  struct source *idle = engine_source(engine, SOURCE_IDLE);
+  if (!machine_booted_with(machine, "nohz=off") &&
+      !machine_booted_with(machine, "nohz=0"))
+    return;
+  idle->proof = PROOF_TICK_SAMPLED;
+  snprintf(idle->reason, sizeof(idle->reason),
+           "this kernel was booted with nohz=off, so it samples idle time at "
+           "the tick");
+  engine_say(engine, JOURNAL_WARNING, "source idle is tick-sampled: %s",
+             idle->reason);
+}
+
 int engine_open(struct engine **result, const struct engine_options *options) {
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
@@ -246,6 +306,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = machine_now_ns(options->machine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  engine->stat_digest = UINT64_MAX; /* of no sample */
+  engine->stat_moved_ns = engine->time_ns;
   /* Checking this once is enough: LXCFS is mounted before a container
    * starts. */
   engine->lxcfs =
@@ -255,6 +317,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
   find_kernel_members(engine);
+  find_tick(engine);
   status = apply_online(engine, &none);
   if (status != 0)
     goto failed;
@@ -323,31 +386,54 @@ static void reopen_all(struct engine *engine) {
   }
 }
 
-/* Call this for a late window. Returns true if the clocks of all cores advanced
- * much less than CLOCK_MONOTONIC, which means that this virtual machine was
- * paused. */
-static bool was_paused(const struct engine *engine) {
-  bool any = false;
-  engine_for_each_online(core, engine) {
-    const struct core_sample *sample = &core->sample;
-    if (sample->progress_ns < 0)
-      continue;
-    if (sample->progress_ns >=
-        PAUSE_PROGRESS * core->progress_share * sample->monotonic_ns)
-      return false;
-    any = true;
-  }
-  return any;
+/* Call this for a late window. Returns true if the core's own clocks advanced
+ * much less than CLOCK_MONOTONIC: this virtual machine was paused. Its idle
+ * cores may have been idle for as long. */
+static bool was_paused(const struct core *core) {
+  const struct core_sample *sample = &core->sample;
+  return sample->progress_ns >= 0 &&
+         sample->progress_ns <
+             PAUSE_PROGRESS * core->progress_share * sample->monotonic_ns;
 }
 
-/* Discards the current window of every online core. The readings at its end are
- * a valid start of the next window. */
-static void drop_window(struct engine *engine) {
+/* Discards the current window of a core. The readings at its end are a valid
+ * start of the next window. */
+static void drop_window(struct engine *engine, struct core *core) {
+  core_begin_epoch(core);
+  core->total.stat_epoch++;
+  engine->counts.windows_discarded++;
+}
+
+/* Ends the window of each core. */
+static void end_windows(struct engine *engine, bool late) {
+  struct core_set paused = {0};
+  char list[128];
   engine_for_each_online(core, engine) {
-    core_begin_epoch(core);
-    core->total.stat_epoch++;
-    engine->counts.windows_discarded++;
+    const struct core_sample *sample = &core->sample;
+    core->late |= late;
+    bool is_late = core->late, is_paused = is_late && was_paused(core);
+    core->late &= !(sample->growth.wall > 0);
+    if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
+      core->progress_share =
+          fmin(sample->progress_ns / sample->monotonic_ns, 1);
+    if (is_paused) {
+      core_set_add(&paused, core->number);
+      drop_window(engine, core);
+      continue;
+    }
+    /* Columns and the idle clock do not tell a pause from work. */
+    if (is_late && engine->topology.may_be_virtual &&
+        (!source_is_counter(core->source) || sample->filled))
+      core->sample.growth.over = sample->growth.unhalted;
+    core_commit(engine, core);
   }
+  if (core_set_next(&paused, -1) < 0)
+    return;
+  core_set_format(&paused, list, sizeof(list));
+  engine_say(engine, JOURNAL_INFO,
+             "this machine was paused for a while; the window of cores %s is "
+             "discarded",
+             list);
 }
 
 int engine_sample(struct engine *engine, bool late) {
@@ -366,19 +452,7 @@ int engine_sample(struct engine *engine, bool late) {
   engine_read_clock(engine);
   engine_choose_sources(engine);
   engine_for_each_online(core, engine) { core_read(engine, core); }
-  if (late && was_paused(engine)) {
-    engine_say(engine, JOURNAL_INFO,
-               "this machine was paused for a while; the window is discarded");
-    drop_window(engine);
-    return 0;
-  }
-  engine_for_each_online(core, engine) {
-    const struct core_sample *sample = &core->sample;
-    if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
-      core->progress_share =
-          fmin(sample->progress_ns / sample->monotonic_ns, 1);
-    core_commit(engine, core);
-  }
+  end_windows(engine, late);
   engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
 }
@@ -425,7 +499,7 @@ bool engine_softirq_is_idle(const struct engine *engine) {
 }
 
 bool engine_steal_is_unknown(const struct engine *engine) {
-  return engine->topology.hypervisor && engine->stat_valid &&
+  return engine->topology.may_be_virtual && engine->stat_valid &&
          !is_used(engine, PROCSTAT_STEAL);
 }
 
@@ -463,6 +537,16 @@ double engine_load(const struct core_totals *from,
       unknown > UNKNOWN_MAX * (wall_ns + unknown))
     return NAN;
   return fmin(fmax((to->unhalted - from->unhalted) / wall_ns, 0), 1);
+}
+
+double engine_idle_poll(const struct core_totals *from,
+                        const struct core_totals *to) {
+  double wall_ns = to->stat_wall - from->stat_wall;
+  double polled_ns = fmin(to->stat_polled - from->stat_polled,
+                          to->stat_idle - from->stat_idle);
+  return from->stat_epoch == to->stat_epoch && wall_ns > 0
+             ? fmin(polled_ns / wall_ns, 1)
+             : NAN;
 }
 
 double engine_frequency_hz(const struct core_totals *from,

@@ -118,8 +118,8 @@ bool engine_tick_sampled(const struct engine *engine);
 /* True if this kernel counts softirqs that run at the end of an interrupt on an
  * idle core as idle time. Loads from the idle source miss these softirqs. */
 bool engine_softirq_is_idle(const struct engine *engine);
-/* True if this machine is virtual and its hypervisor has never reported stolen
- * time. The kernel may then count stolen time as work, so the kernel's figures
+/* True if this machine may be virtual and no stolen time has ever been reported
+ * on it. The kernel may then count stolen time as work, so the kernel's figures
  * cannot refute a counter. */
 bool engine_steal_is_unknown(const struct engine *engine);
 /* True if at least one selected core has a source, or if all are offline. */
@@ -135,6 +135,11 @@ const char *engine_source_reason(const struct engine *engine,
  * that rounding puts outside this range is clamped. */
 double engine_load(const struct core_totals *from,
                    const struct core_totals *to);
+
+/* Returns the share of a window, 0 to 1, in which the core polled in the idle
+ * loop. That time is part of the load, but no work. NAN if unknown. */
+double engine_idle_poll(const struct core_totals *from,
+                        const struct core_totals *to);
 
 /* Returns the core's mean frequency while it was not halted; NAN if unknown. */
 double engine_frequency_hz(const struct core_totals *from,

@@ -11,9 +11,6 @@
  * change larger than this means that this machine was migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* A core that polls for less than this share is treated as one that does not.
- */
-#define POLLED_MIN 0.001
 #define POLLED_SAID_MIN 0.05
 
 static double share(double from, double to, double wall_ns) {
@@ -64,15 +61,24 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Reports a source that read too low, without condemning it: this hypervisor
- * has reported no steal, so the kernel's figure may be wrong instead. */
+/* Returns why the kernel's figure may be wrong instead of the source's, or
+ * NULL. */
+static const char *find_doubt(struct engine *engine) {
+  if (engine_source(engine, SOURCE_IDLE)->proof != PROOF_PROVEN)
+    return "the kernel's idle time is not proven";
+  if (engine_steal_is_unknown(engine))
+    return "if this machine is virtual, its hypervisor reports no stolen time";
+  return NULL;
+}
+
+/* Reports a source that read too low, without condemning it. */
 static void doubt(struct engine *engine, const struct core *core,
-                  struct source *source, double hardware, double kernel) {
-  snprintf(
-      source->reason, sizeof(source->reason),
-      "it read %.1f %% on core %d while the kernel measured at least "
-      "%.1f %%; this hypervisor reports no stolen time, so either may be right",
-      100 * hardware, core->number, 100 * kernel);
+                  struct source *source, double hardware, double kernel,
+                  const char *why) {
+  snprintf(source->reason, sizeof(source->reason),
+           "it read %.1f %% on core %d while the kernel measured at least "
+           "%.1f %%; %s, so either may be right",
+           100 * hardware, core->number, 100 * kernel, why);
   if (!source->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
                source_name(source->kind), source->reason);
@@ -90,13 +96,16 @@ static void judge_source(struct engine *engine, struct core *core) {
   double steal = share(from->stat_steal, to->stat_steal, wall_ns);
   double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) - steal -
                   share(core_stat_guest(from), core_stat_guest(to), wall_ns);
+  /* The core may have been idle while columns were missing. */
+  kernel *= fmin(wall_ns / (to->wall - from->wall), 1);
   double hardware = engine_load(from, to);
   if (!engine_condemns(&core->low_windows, hardware, kernel, steal,
                        engine->stat.bracket_ns, engine_tick_sampled(engine)))
     return;
   struct source *source = &engine->sources[core->source_index];
-  if (engine_steal_is_unknown(engine)) {
-    doubt(engine, core, source, hardware, kernel);
+  const char *why = find_doubt(engine);
+  if (why != NULL) {
+    doubt(engine, core, source, hardware, kernel, why);
     return;
   }
   snprintf(
@@ -110,36 +119,15 @@ static void judge_source(struct engine *engine, struct core *core) {
                  CONDEMN_REST_MAX_NS);
 }
 
-/* Finds out whether a core polls in the idle loop, so that samples need not
- * read that time on a core that does not. A core that polls is not halted, so
- * the time is load, whatever the source. Returns the share of time in which the
- * core polled, if its source is idle. */
-static double watch_polling(struct engine *engine, struct core *core) {
-  uint64_t polled_ns, before_ns = core->judged_polled_ns;
-  bool is_idle = core->source == SOURCE_IDLE;
-  double wall_ns = core->total.stat_wall - core->judged.stat_wall;
-  if (engine->never_halts && is_idle)
-    return share(core->judged.stat_idle, core->total.stat_idle, wall_ns);
-  if (cpuidle_read_polled(&polled_ns, engine->options.machine, core->number,
-                          &core->is_poll_state_0) != 0)
-    return 0;
-  bool grew = before_ns != UINT64_MAX && polled_ns > before_ns && wall_ns > 0;
-  double polled = grew ? (double)(polled_ns - before_ns) / wall_ns : 0;
-  if (!core->polls)
-    core->polled_ns = polled_ns;
-  core->polls = polled >= POLLED_MIN || before_ns == UINT64_MAX;
-  core->judged_polled_ns = polled_ns;
-  return is_idle ? polled : 0;
-}
-
-static void say_polling(struct engine *engine, int core, double share) {
-  if (share >= POLLED_SAID_MIN && engine_begins(engine, CONDITION_POLLS, true))
+static void say_polling(struct engine *engine, const struct core *core) {
+  double polled = engine_idle_poll(&core->judged, &core->total);
+  if (polled >= POLLED_SAID_MIN && engine_begins(engine, CONDITION_POLLS, true))
     engine_say(
         engine, JOURNAL_NOTICE,
         "core %d, and perhaps others, polls in the idle loop instead of "
         "halting (%.0f %% of its time); loads include this time, so that "
         "all sources agree",
-        core, 100 * fmin(share, 1));
+        core->number, 100 * polled);
 }
 
 static void say_softirq_is_idle(struct engine *engine) {
@@ -160,7 +148,8 @@ void engine_judge(struct engine *engine) {
   engine_consider_clock(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);
-    say_polling(engine, core->number, watch_polling(engine, core));
+    say_polling(engine, core);
+    core->polls = true; /* looks whether it does */
     watch_tsc(engine, core);
     core->before = core->judged;
     core->judged = core->total;

@@ -77,11 +77,15 @@ struct engine {
    * an online core is missing in it, as may happen in a container. */
   struct procstat stat;
   bool stat_valid;
-  bool idle_misses; /* engine_softirq_is_idle */
-  bool lxcfs;       /* LXCFS provides /proc/stat */
-  bool never_halts; /* cpuidle_never_halts */
+  bool stat_still;        /* no column has moved since the sample before */
+  uint64_t stat_digest;   /* of that sample */
+  uint64_t stat_moved_ns; /* when a column was last seen to have moved */
+  bool idle_misses;       /* engine_softirq_is_idle */
+  bool lxcfs;             /* LXCFS provides /proc/stat */
+  bool never_halts;       /* cpuidle_never_halts */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
+  uint64_t uevents; /* at the last sample */
   bool has_offset;
   int64_t offset_ns;    /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
   int64_t bracket_ns;   /* how long reading the clocks for offset_ns took */

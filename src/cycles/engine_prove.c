@@ -18,40 +18,43 @@
 
 /* Returns the share of time in which a core was idle since sources were last
  * judged; -1 if unknown. */
-static double idle_share(const struct engine *engine, int number) {
-  engine_for_each_online(core, engine) {
-    const struct core_totals *from = &core->before, *to = &core->total;
-    double wall_ns = to->stat_wall - from->stat_wall;
-    if (core->number == number && from->stat_epoch == to->stat_epoch &&
-        wall_ns > 0)
-      return (to->stat_idle - from->stat_idle) / wall_ns;
-  }
-  return -1;
+static double idle_share(const struct core *core) {
+  const struct core_totals *from = &core->before, *to = &core->total;
+  double wall_ns = to->stat_wall - from->stat_wall;
+  return core->online && from->stat_epoch == to->stat_epoch && wall_ns > 0
+             ? (to->stat_idle - from->stat_idle) / wall_ns
+             : -1;
 }
 
 /* Returns the core on which to prove a source: the core on which it was
  * condemned, or the idlest one; if that is not known yet, the last one. A core
  * qualifies if it can use the source and a test thread may run there briefly:
  * it is online, allowed to this process, and not isolated. Returns -1 if there
- * is no such core. */
-static int proof_core(const struct engine *engine,
-                      const struct source *source) {
+ * is no such core. *idle receives its idle_share. */
+static int proof_core(const struct engine *engine, const struct source *source,
+                      double *idle) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
-  size_t size = CPU_ALLOC_SIZE(CORES_MAX);
+  size_t size = CPU_ALLOC_SIZE(CORES_MAX), next = 0;
   bool known = mask != NULL && sched_getaffinity(0, size, mask) == 0;
   struct core_set cores = source->cores;
   int best = -1;
   double best_share = -2;
   core_set_intersect(&cores, &engine->topology.online);
   core_set_subtract(&cores, &engine->topology.isolated);
-  core_set_for_each(core, &cores) {
-    if (!known || !CPU_ISSET_S((size_t)core, size, mask))
+  core_set_for_each(number, &cores) {
+    while (next < engine->cores_len && engine->cores[next].number < number)
+      next++;
+    if (!known || !CPU_ISSET_S((size_t)number, size, mask))
       continue;
-    double share =
-        core == source->condemned_core ? 2 : idle_share(engine, core);
-    if (share >= best_share)
-      best = core;
-    best_share = fmax(share, best_share);
+    bool measured =
+        next < engine->cores_len && engine->cores[next].number == number;
+    double this_idle = measured ? idle_share(&engine->cores[next]) : -1;
+    double share = number == source->condemned_core ? 2 : this_idle;
+    if (share < best_share)
+      continue;
+    best = number;
+    best_share = share;
+    *idle = this_idle;
   }
   CPU_FREE(mask);
   return best;
@@ -107,7 +110,8 @@ static void begin(struct engine *engine, struct source *source) {
   const struct engine_options *options = &engine->options;
   char why[WHY_SIZE] = "SysRoot may belong to another kernel; set "
                        "HostPerf true if it belongs to this one";
-  int core = proof_core(engine, source);
+  double idle;
+  int core = proof_core(engine, source, &idle);
   if (options->hardware && core < 0) {
     snprintf(why, sizeof(why),
              "this process is not allowed to run on any core on which the "
@@ -150,9 +154,9 @@ void engine_prove_end(struct engine *engine) {
 
 /* True if a proof could tell more than the last one did. */
 static bool has_room(const struct engine *engine, const struct source *source) {
-  int core = proof_core(engine, source);
-  double share = core >= 0 ? idle_share(engine, core) : -1;
-  return share < 0 || share >= PROOF_ROOM;
+  double idle = -1;
+  proof_core(engine, source, &idle);
+  return idle < 0 || idle >= PROOF_ROOM;
 }
 
 static bool is_due(const struct engine *engine, const struct source *source) {

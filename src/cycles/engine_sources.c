@@ -35,8 +35,9 @@ static bool has_softirq(const struct engine *engine) {
 
 /* Returns why the idle source misses work on this machine, or NULL if there is
  * no sign that it does. */
-static const char *find_misses(const struct engine *engine) {
-  if (!engine->stat_valid)
+static const char *find_misses(struct engine *engine) {
+  const struct source *idle = engine_source(engine, SOURCE_IDLE);
+  if (!engine->stat_valid || idle->proof == PROOF_REFUTED)
     return "the source idle is unavailable here";
   if (engine_tick_sampled(engine))
     return "on this kernel the source idle is sampled at the tick";
@@ -334,10 +335,19 @@ static void say_no_frequency(struct engine *engine) {
                "can count it, with the event msr/aperf/");
 }
 
-void engine_choose_sources(struct engine *engine) {
-  engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
+static void choose_for_cores(struct engine *engine) {
   engine_for_each_online(core, engine) {
     core_choose(engine, core, allowed_sources(engine, core));
+  }
+}
+
+void engine_choose_sources(struct engine *engine) {
+  engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
+  choose_for_cores(engine);
+  if (!engine_has_source(engine) && engine->clock == NULL) {
+    engine_consider_clock(engine);
+    engine_read_clock(engine);
+    choose_for_cores(engine);
   }
   say_changes(engine);
   say_no_source(engine);

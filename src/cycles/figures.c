@@ -18,6 +18,7 @@
 struct core_windows {
   struct core_totals sample, average, interval;
   double busy;     /* in the last interval */
+  bool idle_polls; /* the core has polled for more than IDLE_POLL_MIN */
   double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first
@@ -37,6 +38,7 @@ struct figures {
   uint64_t run_queue_ns;
   struct schedstat schedstat;
   bool has_schedstat;            /* schedstat was read in this interval */
+  bool idle_polls;               /* of any core */
   struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
   /* Pages that are never written take no memory. */
   struct core_windows windows[CORES_MAX];
@@ -222,16 +224,26 @@ static void columns_interval(struct core_figures *core,
     return;
   double stolen = (to->stolen - from->stolen) / (to->wall - from->wall);
   double columns = (to->stat_busy - from->stat_busy) / wall_ns;
+  double work = core->busy - engine_idle_poll(from, to);
   if (columns > COLUMNS_MAX)
     return;
   core->columns = columns;
-  core->hidden = hidden_work(core->busy - stolen, core->busy, core->columns);
+  core->hidden = hidden_work(work - stolen, work, core->columns);
   core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples do not show what the tick missed. */
   if (core->source == SOURCE_IDLE && core->proof == PROOF_TICK_SAMPLED)
     core->hidden = NAN;
+}
+
+/* What a core polled is shown from the first interval on in which it polled. */
+static void polls_interval(struct figures *figures,
+                           struct core_windows *windows,
+                           struct core_figures *core, double idle_poll) {
+  windows->idle_polls |= idle_poll > IDLE_POLL_MIN; /* false if NAN */
+  figures->idle_polls |= windows->idle_polls;
+  core->idle_poll = windows->idle_polls ? fmin(idle_poll, core->busy) : NAN;
 }
 
 static void counters_interval(struct core_figures *core,
@@ -324,13 +336,13 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
       .isolated = core_set_has(&topology->isolated, state->number),
       .source = state->source,
       .proof = state->proof,
-      .taken = NAN,
       .counter_running = NAN};
   core->busy = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
   core->busy_low = state->online ? bounds.low : NAN;
   core->busy_high = state->online ? bounds.high : NAN;
   columns_interval(core, from, to);
+  polls_interval(figures, windows, core, engine_idle_poll(from, to));
   counters_interval(core, from, to);
   /* The interval itself also counts as a window; if it is short, it is the only
    * window. If its load is unknown, so are its minimum and maximum. */
@@ -438,9 +450,12 @@ struct snapshot *figures_interval(struct figures *figures) {
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
-  for (size_t i = 0; i < len; i++)
-    snapshot->cores[i].sibling_busy =
-        sibling_busy(figures, snapshot->cores[i].core);
+  for (size_t i = 0; i < len; i++) {
+    struct core_figures *core = &snapshot->cores[i];
+    core->sibling_busy = sibling_busy(figures, core->core);
+    core->taken =
+        !figures->idle_polls ? NAN : core->busy - fmax(core->idle_poll, 0);
+  }
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);
   if (aggregate_all(snapshot, &figures->engine->topology,

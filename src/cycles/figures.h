@@ -20,6 +20,10 @@ struct figures_group {
   struct core_set cores;
 };
 
+/* A core whose idle loop polls for less of an interval is taken for one that
+ * does not. */
+#define IDLE_POLL_MIN 0.01
+
 struct figures_options {
   /* Periods of the load averages in seconds; the first three are always 60, 300
    * and 900. */
@@ -57,9 +61,13 @@ struct core_figures {
   enum proof proof;
   double busy;                /* load over the interval, 0 to 1 */
   double busy_low, busy_high; /* its bounds: see bounds.h */
-  /* busy without polls that found nothing; the host program knows them and sets
-   * it (sampler_options.publish). NAN if no worker polls on this host. */
+  /* busy without polls that found nothing: without idle_poll here; the polls of
+   * workers are subtracted by the host program, which knows them
+   * (sampler_options.publish). NAN if nothing polls on this host. */
   double taken;
+  /* The part of busy in which the core polled in the idle loop. NAN until it
+   * has exceeded IDLE_POLL_MIN. */
+  double idle_poll;
   /* The smallest and the largest load of the sample windows that ended in the
    * interval. */
   double busy_min, busy_max;

@@ -1,6 +1,10 @@
 #include "kernel_clock.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 /* How many times to try a read that takes too long. */
 #define READ_TRIES 3
@@ -15,6 +19,12 @@ void kernel_clock_init(struct kernel_clock *clock,
   core_set_for_each(core, possible) {
     clock->places[core] = (int16_t)clock->cores++;
   }
+  char text[128];
+  int64_t s, ns;
+  if (machine_read(machine, text, sizeof(text), "/proc/self/timens_offsets") >
+          0 &&
+      sscanf(text, "monotonic %" SCNd64 " %" SCNd64, &s, &ns) == 2)
+    clock->offset_ns = s * (int64_t)NS_PER_S + ns;
 }
 
 int kernel_clock_read(struct kernel_clock *clock, void *words) {
@@ -43,6 +53,7 @@ int kernel_clock_read(struct kernel_clock *clock, void *words) {
 bool kernel_clock_advance(const struct kernel_clock *clock, int64_t at_ns,
                           int64_t word, int64_t *sum_ns) {
   int64_t former_ns = *sum_ns, error_ns = KERNEL_CLOCK_BRACKET_NS;
+  at_ns -= clock->offset_ns;
   if (error_ns < clock->bracket_ns)
     error_ns = clock->bracket_ns;
   /* The addition may wrap if the word is impossible; the sum is then out of

@@ -3,8 +3,8 @@
  *
  * A word >= 0 is the total length of past spans, that is, of halts, interrupts
  * or softirqs, in nanoseconds. A negative word is such a total minus the
- * instant at which the current span began. Instants are CLOCK_MONOTONIC; in
- * another time namespace than the initial one, the sums are impossible. */
+ * instant at which the current span began. Instants are CLOCK_MONOTONIC of the
+ * initial time namespace. */
 #ifndef PERCORE_CYCLES_KERNEL_CLOCK_H
 #define PERCORE_CYCLES_KERNEL_CLOCK_H
 
@@ -27,6 +27,7 @@ struct kernel_clock {
   struct core_set possible;
   int cores;                 /* number of possible cores */
   int16_t places[CORES_MAX]; /* index of each possible core in the words */
+  int64_t offset_ns;         /* CLOCK_MONOTONIC here less that of the words */
   int64_t time_ns;    /* CLOCK_MONOTONIC of the last read; 0: it failed */
   int64_t bracket_ns; /* of the last read and, if longer, of the one before */
   int64_t last_bracket_ns;

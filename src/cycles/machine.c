@@ -8,14 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/filter.h>
 #include <linux/magic.h>
-#include <linux/netlink.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -25,18 +23,14 @@
 #define FUSE_MAGIC 0x65735546
 #define READ_MAX ((size_t)64 << 10)
 
-/* Of this many cores, the file that tells how long the core has polled stays
- * open, because opening it costs more than reading it. */
-#define POLLED_CORES 64
-
 struct linux_machine {
   struct machine machine;
   char sysroot[PATH_MAX]; /* prepended to each path, which begins with a slash
                            */
-  int uevents;            /* netlink socket, -1 if unavailable */
-  /* Descriptors of files that stay open, 0: not open: /proc/stat, and the files
-   * of polled time of the first cores. */
-  int kept[1 + POLLED_CORES];
+  /* Descriptors of files that stay open, because opening them takes longer than
+   * reading them; 0: not open. /proc/stat, the number of uevents, and what
+   * tells how long each core has polled. */
+  int kept[2 + CORES_MAX];
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -48,10 +42,15 @@ static uint64_t linux_clock_ns(void *context, clockid_t clock) {
  * Files
  */
 
-static int under_sysroot(const struct linux_machine *self, const char *path,
-                         char full[PATH_MAX]) {
-  int length = snprintf(full, PATH_MAX, "%s%s", self->sysroot, path);
-  return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+/* Paths are in the heap, because a thread of the application may have a small
+ * stack. */
+static void free_path(char **path) { free(*path); }
+#define PATH __attribute__((cleanup(free_path))) char *
+
+/* Returns NULL if out of memory. */
+static char *under_sysroot(const struct linux_machine *self, const char *path) {
+  char *full;
+  return asprintf(&full, "%s%s", self->sysroot, path) >= 0 ? full : NULL;
 }
 
 /* Reads in parts, because sysfs gives a page at a time, and valgrind examines
@@ -93,19 +92,30 @@ static int core_between(const char *text, const char *before,
 static int *place_of(struct linux_machine *self, const char *path) {
   if (strcmp(path, "/proc/stat") == 0)
     return &self->kept[0];
+  if (strcmp(path, MACHINE_UEVENTS) == 0)
+    return &self->kept[1];
   int core =
       core_between(path, "/sys/devices/system/cpu/cpu", "/cpuidle/state0/time");
-  return core >= 0 && core < POLLED_CORES ? &self->kept[1 + core] : NULL;
+  return core >= 0 ? &self->kept[2 + core] : NULL;
 }
 
 /* Keeps the file open, or closes it. Only the kernel's own files stay open: any
- * other file may be replaced, or block. */
+ * other file may be replaced, or block. Those of sysfs, which are many, stay
+ * open as long as enough descriptors are left; a new one has the lowest number
+ * that is free. */
 static void keep(int *place, int fd) {
   struct statfs kind;
-  if (place != NULL && *place == 0 && fd > 0 && fstatfs(fd, &kind) == 0 &&
-      (kind.f_type == PROC_SUPER_MAGIC ||
-       (kind.f_type == SYSFS_MAGIC && descriptors_available() > 0)))
-    *place = descriptors_move(fd);
+  struct rlimit limit = {0};
+  if (place == NULL || *place != 0 || fd <= 0 || fstatfs(fd, &kind) != 0 ||
+      (kind.f_type != PROC_SUPER_MAGIC && kind.f_type != SYSFS_MAGIC)) {
+    close(fd);
+    return;
+  }
+  fd = descriptors_move(fd);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  if (kind.f_type == PROC_SUPER_MAGIC ||
+      (rlim_t)fd + DESCRIPTORS_RESERVE < limit.rlim_cur)
+    *place = fd;
   else
     close(fd);
 }
@@ -114,7 +124,6 @@ static void keep(int *place, int fd) {
  * a proof reads it, too. */
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                size_t size) {
-  char full[PATH_MAX];
   int *place = place_of(context, path);
   if (place != NULL && *place > 0) {
     ssize_t got = pread(*place, buffer, size, 0);
@@ -127,9 +136,9 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
       *place = 0;
     }
   }
-  int status = under_sysroot(context, path, full);
-  if (status != 0)
-    return status;
+  PATH full = under_sysroot(context, path);
+  if (full == NULL)
+    return -ENOMEM;
   /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
   int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
@@ -143,19 +152,23 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
 }
 
 static bool linux_is_fuse(void *context, const char *path) {
-  char full[PATH_MAX];
+  PATH full = under_sysroot(context, path);
   struct statfs kind;
-  return under_sysroot(context, path, full) == 0 && statfs(full, &kind) == 0 &&
-         kind.f_type == FUSE_MAGIC;
+  return full != NULL && statfs(full, &kind) == 0 && kind.f_type == FUSE_MAGIC;
+}
+
+static uint64_t linux_identity(void *context, const char *path) {
+  PATH full = under_sysroot(context, path);
+  struct stat status;
+  return full != NULL && stat(full, &status) == 0 ? status.st_ino : 0;
 }
 
 static int linux_list_directory(void *context, const char *path,
                                 void (*each)(const char *name, void *argument),
                                 void *argument) {
-  char full[PATH_MAX];
-  int status = under_sysroot(context, path, full);
-  if (status != 0)
-    return status;
+  PATH full = under_sysroot(context, path);
+  if (full == NULL)
+    return -ENOMEM;
   DIR *directory = opendir(full);
   if (directory == NULL)
     return -errno;
@@ -198,72 +211,6 @@ static void linux_perf_close(void *context, int fd) {
 }
 
 /* ---------------------------------------------------------------------------
- * Cores that come online or go offline
- *
- * The kernel announces these cores in uevents, such as
- * "offline@/devices/system/cpu/cpu1". A core may go offline and come back
- * between two reads of the list of online cores. Its counters have then
- * stopped, although the list has not changed. */
-
-/* Makes the kernel drop all messages except those that begin with "onli" or
- * "offl", so that a thousand new network devices do not overflow the socket. */
-static int filter_uevents(int fd) {
-  struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x6f6e6c69, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x6f66666c, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
-      BPF_STMT(BPF_RET | BPF_K, 0),
-  };
-  struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
-  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
-                    sizeof(program));
-}
-
-static int open_uevents(void) {
-  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                  NETLINK_KOBJECT_UEVENT);
-  if (fd < 0)
-    return -1;
-  struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1};
-  if (filter_uevents(fd) != 0 ||
-      bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-    close(fd);
-    return -1;
-  }
-  return fd;
-}
-
-/* Returns the core number in a uevent of a core, such as 12 for
- * "online@/devices/system/cpu/cpu12". Returns -1 for any other uevent. */
-static int uevent_core(const char *message) {
-  const char *path = strchr(message, '@');
-  return path != NULL ? core_between(path, "@/devices/system/cpu/cpu", "") : -1;
-}
-
-static int linux_changed_cores(void *context, struct core_set *changed) {
-  struct linux_machine *self = context;
-  if (self->uevents < 0)
-    return 0;
-  for (;;) {
-    char message[4096];
-    struct sockaddr_nl sender = {0};
-    socklen_t sender_length = sizeof(sender);
-    ssize_t length =
-        recvfrom(self->uevents, message, sizeof(message) - 1, MSG_DONTWAIT,
-                 (struct sockaddr *)&sender, &sender_length);
-    if (length < 0 && errno == EINTR)
-      continue;
-    if (length < 0)
-      return errno == ENOBUFS ? -ENOBUFS : 0;
-    if (sender.nl_pid != 0)
-      continue; /* the message is not from the kernel */
-    message[length] = '\0';
-    core_set_add(changed, uevent_core(message));
-  }
-}
-
-/* ---------------------------------------------------------------------------
  * The machine
  */
 
@@ -281,7 +228,6 @@ struct machine *machine_linux(const char *sysroot) {
     return NULL;
   snprintf(self->sysroot, sizeof(self->sysroot), "%s",
            sysroot != NULL ? sysroot : "");
-  self->uevents = open_uevents();
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -293,7 +239,7 @@ struct machine *machine_linux(const char *sysroot) {
       .perf_read = linux_perf_read,
       .perf_close = linux_perf_close,
       .perf_room = linux_perf_room,
-      .changed_cores = linux_changed_cores,
+      .identity = linux_identity,
       .clocks = &programs_calls,
   };
   return &self->machine;
@@ -303,9 +249,7 @@ void machine_linux_close(struct machine *machine) {
   if (machine == NULL)
     return;
   struct linux_machine *self = machine->context;
-  if (self->uevents >= 0)
-    close(self->uevents);
-  for (int i = 0; i <= POLLED_CORES; i++)
+  for (int i = 0; i < 2 + CORES_MAX; i++)
     if (self->kept[i] > 0)
       close(self->kept[i]);
   free(self);
@@ -316,8 +260,8 @@ void machine_linux_close(struct machine *machine) {
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
-/* The largest file that is read is /proc/schedstat: a mask of all cores for each
- * core and scheduling domain, 60 MiB for 8192 cores with three domains. */
+/* The largest file that is read is /proc/schedstat: a mask of all cores for
+ * each core and scheduling domain, 60 MiB for 8192 cores with three domains. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
 ssize_t machine_read_long(const struct machine *machine, const char *path,
@@ -343,11 +287,10 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
 static ssize_t read_formatted(const struct machine *machine, char *buffer,
                               size_t size, const char *path,
                               va_list arguments) {
-  char full[PATH_MAX];
-  int length = vsnprintf(full, sizeof(full), path, arguments);
-  return length < (int)sizeof(full)
+  PATH full = NULL;
+  return vasprintf(&full, path, arguments) >= 0
              ? machine->read_file(machine->context, full, buffer, size)
-             : -ENAMETOOLONG;
+             : -ENOMEM;
 }
 
 ssize_t machine_read(const struct machine *machine, char *buffer, size_t size,
@@ -381,10 +324,27 @@ int machine_read_u64(const struct machine *machine, uint64_t *value,
 int machine_read_core_set(const struct machine *machine, struct core_set *set,
                           const char *path, ...) {
   /* Enough for the longest list, which contains every second core. */
-  char text[CORES_MAX * 5 / 2 + 64];
+  enum { SIZE = CORES_MAX * 5 / 2 + 64 };
+  char *text = malloc(SIZE);
   va_list arguments;
+  if (text == NULL)
+    return -ENOMEM;
   va_start(arguments, path);
-  ssize_t length = read_formatted(machine, text, sizeof(text), path, arguments);
+  ssize_t length = read_formatted(machine, text, SIZE, path, arguments);
   va_end(arguments);
-  return length < 0 ? (int)length : core_set_parse(set, text);
+  int status = length < 0 ? (int)length : core_set_parse(set, text);
+  free(text);
+  return status;
+}
+
+bool machine_booted_with(const struct machine *machine, const char *word) {
+  char *line = NULL;
+  size_t size = 0;
+  bool found = false;
+  ssize_t length = machine_read_long(machine, "/proc/cmdline", &line, &size);
+  char *rest = length >= 0 ? line : NULL;
+  for (char *each; !found && (each = strsep(&rest, " \n")) != NULL;)
+    found = strcmp(each, word) == 0;
+  free(line);
+  return found;
 }

@@ -54,14 +54,17 @@ struct machine {
    * files. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
-  /* Adds to *changed every core that, according to the kernel, has come online
-   * or gone offline since the last call. Returns 0, or -ENOBUFS if reports from
-   * the kernel were lost; any core may then have changed. */
-  int (*changed_cores)(void *context, struct core_set *changed);
+  /* Returns a number that stays the same until a file or a directory under the
+   * sysroot is made anew; 0 if it does not exist. */
+  uint64_t (*identity)(void *context, const char *path);
 
   /* The clocks in the kernel. */
   const struct clock_calls *clocks;
 };
+
+/* The kernel counts here all uevents: all devices, cores among them, that came
+ * or went. */
+#define MACHINE_UEVENTS "/sys/kernel/uevent_seqnum"
 
 static inline uint64_t machine_now_ns(const struct machine *machine,
                                       clockid_t clock) {
@@ -99,5 +102,8 @@ int machine_read_u64(const struct machine *machine, uint64_t *value,
 int machine_read_core_set(const struct machine *machine, struct core_set *set,
                           const char *path, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* True if the kernel's command line contains this word. */
+bool machine_booted_with(const struct machine *machine, const char *word);
 
 #endif

@@ -39,6 +39,9 @@ static bool parse_columns(struct procstat_row *row, const char *text,
   return column > PROCSTAT_IDLE && ends_well(text, column);
 }
 
+/* That of FNV-1a. */
+#define DIGEST_PRIME UINT64_C(0x100000001b3)
+
 static void parse_row(struct procstat *stat, const char *text,
                       uint64_t ns_per_tick) {
   uint64_t core;
@@ -50,6 +53,8 @@ static void parse_row(struct procstat *stat, const char *text,
     core_set_add(&stat->unreadable, (int)core);
     return;
   }
+  for (int i = 0; i < PROCSTAT_COLUMNS; i++)
+    stat->digest = (stat->digest ^ row.ns[i]) * DIGEST_PRIME;
   stat->rows[core] = row;
   core_set_add(&stat->cores, (int)core);
 }
@@ -63,6 +68,7 @@ int procstat_parse(struct procstat *stat, const char *text,
                    uint64_t ns_per_tick) {
   core_set_clear(&stat->cores);
   core_set_clear(&stat->unreadable);
+  stat->digest = 0;
   stat->running = stat->blocked = stat->interrupts = stat->switches = -1;
   if (stat->rows == NULL)
     stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));

@@ -35,6 +35,7 @@ struct procstat {
   /* rows[core] is valid for every core in `cores`. There is room for CORES_MAX
    * rows; pages that are never written take no memory. */
   struct procstat_row *rows;
+  uint64_t digest;    /* differs if any column of any core differs */
   int64_t running;    /* procs_running, -1 if absent */
   int64_t blocked;    /* procs_blocked, -1 if absent */
   int64_t interrupts; /* of all cores since boot, -1 if absent */

@@ -45,7 +45,8 @@ enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
  * is the probe's share of wall time, `columns` is the share of wall time in the
  * busy columns of /proc/stat, and `load` is 1 minus the share in the idle
  * columns. Returns PROOF_PENDING if the attempt proves nothing, because the
- * core was not free or the probe did not evade the tick. */
+ * core was not free, the probe did not evade the tick, or no idle time was
+ * seen, although the probe slept. */
 enum proof proof_judge_tick(double truth, double columns, double load);
 
 /* True if the columns of an attempt agree with the probe's share of wall time,

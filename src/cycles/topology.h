@@ -12,6 +12,8 @@ struct topology {
    * isolated partitions of cgroup v2. */
   struct core_set isolated;
   bool hypervisor; /* the CPU reports that it is virtual */
+  /* It does, or it reports nothing: only x86 tells whether it is virtual. */
+  bool may_be_virtual;
   bool tsc_steady; /* constant_tsc and nonstop_tsc: it never changes its rate */
   int cores_len;   /* the highest possible core number + 1 */
   /* Indexed by core number; -1 where unknown. */

@@ -66,7 +66,9 @@ struct config {
     /* The cores to probe. Empty: all measured cores or, if any core is
      * isolated, none. */
     struct core_set cores;
+    char *method;    /* what wakes the cores; NULL: a BPF timer or a thread */
     int probes;      /* per core and interval */
+    double pause_ms; /* before each probe */
     double max_load; /* in percent; a core with a higher load is not probed */
     double window_s; /* the percentiles are about this much time */
   } wake_latency;

@@ -102,8 +102,9 @@ void empty_polls_subtract(struct empty_polls *polls,
     struct core_figures *core = &snapshot->cores[i];
     double empty =
         core->core < polls->end ? polls->polled_empty[core->core] : 0;
-    double taken = is_known ? core->busy - empty : NAN;
-    core->taken = taken < 0 ? 0 : taken;
+    double taken = isnan(core->taken) ? core->busy : core->taken;
+    if (is_known)
+      core->taken = taken < empty ? 0 : taken - empty;
   }
   pthread_mutex_unlock(&polls->lock);
 }

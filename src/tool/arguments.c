@@ -82,7 +82,7 @@ static int print_help(const struct command *command) {
     }
     arguments_print_row(stdout, left, OPTION_WIDTH, right);
   }
-  return flush_output(command->name) == 0 ? TOOL_OK : TOOL_FAILURE;
+  return end_output(command->name);
 }
 
 /* ---------------------------------------------------------------------------

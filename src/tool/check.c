@@ -116,9 +116,8 @@ static int check_main(int argc, char **argv) {
     show_json(target, is_file, &fault);
   else
     show_text(&fault);
-  int written = flush_output(COMMAND);
-  return fault.error == 0 && (written == 0 || written == -EPIPE) ? TOOL_OK
-                                                                 : TOOL_FAILURE;
+  int written = end_output(COMMAND);
+  return fault.error == 0 ? written : TOOL_FAILURE;
 }
 
 const struct command check_command = {

@@ -54,7 +54,7 @@ static int load_and_pin(const struct machine *machine, char why[WHY_SIZE]) {
 
 static int say_done(const char *text) {
   fputs(text, stdout);
-  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+  return end_output(COMMAND);
 }
 
 static int pin(const struct machine *machine, char why[WHY_SIZE]) {

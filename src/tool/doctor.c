@@ -6,6 +6,7 @@
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
+#include "latency_limit.h"
 #include "poller/poller.h"
 #include "target.h"
 #include "text.h"
@@ -13,6 +14,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,6 +282,17 @@ void check_polling(struct doctor *doctor, int core) {
                core, never_halts ? 100 : 100 * (double)polled_ns / whole_ns);
 }
 
+static void check_latency_limit(struct doctor *doctor, int core) {
+  struct latency_limit limit;
+  latency_limit_read(&limit, "", core);
+  if (limit.us < INFINITY)
+    doctor_say(
+        doctor, MACHINE, "idle states", VERDICT_NOTE,
+        "percore wake says what each idle state costs",
+        "core %d does not use those with an exit latency above %g us: %s", core,
+        limit.us, limit.text);
+}
+
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
   doctor->core_pmu |=
@@ -297,6 +310,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
                "idle misses it");
   check_proc_stat(doctor);
   check_polling(doctor, core_set_next(&topology->online, -1));
+  check_latency_limit(doctor, core_set_next(&topology->online, -1));
 }
 
 /* ---------------------------------------------------------------------------
@@ -492,7 +506,7 @@ static int doctor_main(int argc, char **argv) {
                        strerror(-status));
   bool is_well =
       options.check ? doctor.missing == 0 : doctor_has_source(&doctor);
-  return flush_output(COMMAND) == 0 && is_well ? TOOL_OK : TOOL_FAILURE;
+  return end_output(COMMAND) == TOOL_OK && is_well ? TOOL_OK : TOOL_FAILURE;
 }
 
 const struct command doctor_command = {

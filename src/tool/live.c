@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +145,7 @@ const struct screen *live_view(const struct live *live) { return &live->view; }
  */
 
 /* Makes the terminal send each key immediately, without echo. Repeated, because
- * the shell restores the modes after Ctrl-Z. The kernel stops a process in the
+ * the modes are restored after Ctrl-Z. The kernel stops a process in the
  * background that changes the modes. */
 static bool begin_keys(struct live *live) {
   struct termios raw;
@@ -157,8 +158,16 @@ static bool begin_keys(struct live *live) {
     live->cooked = raw;
   raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
   raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
+  raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE; /* see leave */
   live->reads_keys = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
   return live->reads_keys;
+}
+
+/* Gives the terminal back as it was, and does what the key would have done:
+ * stops or ends all processes of this job. */
+static void leave(struct live *live, int number) {
+  tcsetattr(STDIN_FILENO, TCSANOW, &live->cooked);
+  kill(0, number);
 }
 
 /* Sorts by the next or the previous column. The default order comes before the
@@ -167,8 +176,15 @@ static void obey(struct live *live, char key) {
   size_t orders = live->face->columns != NULL && live->figures != NULL
                       ? live->face->columns(live->figures) + 1
                       : 1;
+  cc_t typed = (cc_t)key;
   if (key == 'q')
     stop_request();
+  else if (typed == _POSIX_VDISABLE)
+    return;
+  else if (typed == live->cooked.c_cc[VSUSP])
+    leave(live, SIGTSTP);
+  else if (typed == live->cooked.c_cc[VQUIT])
+    leave(live, SIGQUIT);
   else if (key == 'h' || key == '?')
     live->helps = !live->helps;
   else if (key == ' ' || key == 'p')

@@ -29,6 +29,7 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   json_number(json, "load_min", core->busy_min);
   json_number(json, "load_max", core->busy_max);
   json_number(json, "taken", core->taken);
+  json_number(json, "idle_poll", core->idle_poll);
   json_number(json, "sibling_load", core->sibling_busy);
   put_averages(json, "load_average", snapshot, core->load_average);
   json_number(json, "hidden", core->hidden);

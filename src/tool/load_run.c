@@ -1,5 +1,6 @@
 /* percore load -- COMMAND: measures loads while a command runs. */
 #include "base/clock.h"
+#include "cycles/schedule.h"
 #include "load.h"
 #include "tool.h"
 
@@ -69,8 +70,8 @@ static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
   sigset_t signals;
   waited_signals(&signals);
   while (true) {
-    int status;
-    if (waitpid(pid, &status, WNOHANG) == pid) {
+    int status = TOOL_FAILURE << 8; /* if it is lost */
+    if (waitpid(pid, &status, WNOHANG) != 0) {
       *exit_status = WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status)
                                          : WEXITSTATUS(status);
       return true;
@@ -97,8 +98,8 @@ struct measuring {
   uint64_t began_ns;
 };
 
-static void sample(const struct measuring *measuring) {
-  engine_sample(measuring->engine, false);
+static void sample(const struct measuring *measuring, uint64_t due_ns) {
+  engine_sample(measuring->engine, monotonic_ns() > due_ns + SCHEDULE_LATE_NS);
   figures_sample(measuring->figures);
 }
 
@@ -108,17 +109,15 @@ static int measure(const struct measuring *measuring, pid_t pid) {
   uint64_t window_ns = load_sample_interval_ns(3600);
   uint64_t averages_ns = measuring->began_ns;
   int exit_status;
-  for (uint64_t due_ns = monotonic_ns();;) {
-    due_ns += window_ns;
-    if (wait_until(pid, due_ns, &exit_status))
-      break;
-    sample(measuring);
+  uint64_t due_ns;
+  while (!wait_until(pid, due_ns = monotonic_ns() + window_ns, &exit_status)) {
+    sample(measuring, due_ns);
     if (monotonic_ns() - averages_ns >= LOADAVG_INTERVAL_NS) {
       figures_load_average(measuring->figures);
       averages_ns += LOADAVG_INTERVAL_NS;
     }
   }
-  sample(measuring);
+  sample(measuring, due_ns);
   return exit_status;
 }
 
@@ -141,15 +140,17 @@ static int measure_command(struct measuring *measuring,
                            const struct load_options *options, char **words) {
   sigset_t signals;
   engine_prove(measuring->engine);
-  if (!engine_has_source(measuring->engine))
-    return say_failure(COMMAND, LOAD_NO_SOURCE);
   if (stop_requested())
     return TOOL_FAILURE;
+  /* A parent may have had it ignored, and the command's end would be lost. */
+  signal(SIGCHLD, SIG_DFL);
   waited_signals(&signals);
   sigprocmask(SIG_BLOCK, &signals, &measuring->inherited.mask);
   /* No window of a load may have begun before the command. */
   nanosleep(&(struct timespec){.tv_nsec = COLUMNS_WINDOW_MIN_NS}, NULL);
-  sample(measuring);
+  sample(measuring, monotonic_ns());
+  if (!engine_has_source(measuring->engine))
+    return say_failure(COMMAND, LOAD_NO_SOURCE);
   figures_load_average(measuring->figures);
   snapshot_free(figures_interval(measuring->figures));
   measuring->began_ns = engine_time_ns(measuring->engine);

@@ -50,6 +50,7 @@ enum {
   COLUMN_CORE, /* the default order: screen.sort is 0 */
   COLUMN_LOAD,
   COLUMN_TAKEN,
+  COLUMN_IDLE_POLL,
   COLUMN_ERROR,
   COLUMN_MIN,
   COLUMN_MAX,
@@ -77,6 +78,7 @@ static const struct column {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
     [COLUMN_TAKEN] = {"taken %", 8, 8, "%.1f", 100, FIGURE(taken)},
+    [COLUMN_IDLE_POLL] = {"idle_poll %", 12, 4, "%.1f", 100, FIGURE(idle_poll)},
     [COLUMN_ERROR] = {"error", 7, 3, "%.1f", 100, 0},
     [COLUMN_MIN] = {"min %", 7, 2, "%.1f", 100, FIGURE(busy_min)},
     [COLUMN_MAX] = {"max %", 7, 6, "%.1f", 100, FIGURE(busy_max)},
@@ -119,15 +121,15 @@ static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
 
-/* The columns of siblings and of what is taken are shown if they say something.
- */
+/* The columns of siblings and of polls are shown if they say something. */
 static bool says_nothing(const struct snapshot *snapshot, size_t column) {
-  if (column != COLUMN_SIBLING && column != COLUMN_TAKEN)
+  if (column != COLUMN_SIBLING && column != COLUMN_TAKEN &&
+      column != COLUMN_IDLE_POLL)
     return false;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
-    if (column == COLUMN_SIBLING ? !isnan(core->sibling_busy)
-                                 : core->taken < core->busy)
+    if (column == COLUMN_TAKEN ? core->taken < core->busy
+                               : !isnan(value_of(core, column)))
       return false;
   }
   return true;

@@ -5,6 +5,7 @@
 #include "tool.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,6 +52,7 @@ static void fill_closed(void) {
 
 int main(int argc, char **argv) {
   fill_closed();
+  signal(SIGPIPE, SIG_IGN); /* it becomes an error of write(2) */
   if (argc < 2) {
     print_help(stderr);
     return TOOL_USAGE;
@@ -68,5 +70,5 @@ int main(int argc, char **argv) {
         return commands[i]->run(argc - 1, argv + 1);
     return say_unknown(name);
   }
-  return flush_output(NULL) == 0 ? TOOL_OK : TOOL_FAILURE;
+  return end_output(NULL);
 }

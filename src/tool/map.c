@@ -139,7 +139,7 @@ static int list(bool as_json) {
     json_close_array(json);
     json_end(json);
   }
-  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+  return end_output(COMMAND);
 }
 
 /* ---------------------------------------------------------------------------

@@ -71,7 +71,7 @@ static int print(const int *cores, int found) {
   for (int i = 0; i < found; i++)
     printf("%s%d", i > 0 ? "," : "", cores[i]);
   putchar('\n');
-  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+  return end_output(COMMAND);
 }
 
 /* A script that pins four threads must not find out by itself. */

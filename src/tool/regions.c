@@ -119,6 +119,7 @@ static void put_json(struct json *json, const struct listed *listed) {
   json_text(json, "state", state_of(listed, &threads));
   if (reader != NULL && region_reader_directory(reader) != NULL) {
     const struct region_directory *directory = region_reader_directory(reader);
+    target_json_user(json, reader);
     target_json(json, reader);
     json_integer(json, "tables", directory->table_count - 1);
     json_integer(json, "rows", (int64_t)count_rows(reader));
@@ -174,13 +175,13 @@ static int list_regions(bool as_json) {
     show_json(&listing, -status);
   else if (status == 0)
     show_table(&listing);
-  int written = flush_output(COMMAND);
+  int written = end_output(COMMAND);
   if (status != 0)
     result =
         say_failure(COMMAND, "cannot read %s: %s: %s", region_runtime_dir(),
                     strerror(-status), listing_advice(-status));
-  else if (written != 0 && written != -EPIPE)
-    result = TOOL_FAILURE;
+  else
+    result = written;
   listing_free(&listing);
   return result;
 }

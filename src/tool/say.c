@@ -51,7 +51,7 @@ int say_usage(const char *command, const char *format, ...) {
 
 int say_version(void) {
   puts(PACKAGE_STRING);
-  return flush_output(NULL) == 0 ? TOOL_OK : TOOL_FAILURE;
+  return end_output(NULL);
 }
 
 int flush_output(const char *command) {
@@ -61,6 +61,11 @@ int flush_output(const char *command) {
   if (error != EPIPE)
     say_failure(command, "cannot write: %s", strerror(error));
   return -error;
+}
+
+int end_output(const char *command) {
+  int status = flush_output(command);
+  return status == 0 || status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
 }
 
 /* ---------------------------------------------------------------------------
@@ -77,12 +82,12 @@ static void on_stop(int signal) {
 }
 
 void stop_catch(void) {
-  struct sigaction stop = {.sa_handler = on_stop};
-  struct sigaction ignore = {.sa_handler = SIG_IGN};
-  sigaction(SIGINT, &stop, NULL);
-  sigaction(SIGTERM, &stop, NULL);
-  sigaction(SIGHUP, &stop, NULL);
-  sigaction(SIGPIPE, &ignore, NULL);
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction stop = {.sa_handler = on_stop}, before;
+  for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+    if (sigaction(signals[i], NULL, &before) == 0 &&
+        before.sa_handler != SIG_IGN)
+      sigaction(signals[i], &stop, NULL);
 }
 
 bool stop_requested(void) { return atomic_load(&stopped); }

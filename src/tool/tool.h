@@ -54,11 +54,15 @@ int say_version(void);
  * closed, or another -errno after printing it on stderr. */
 int flush_output(const char *command);
 
+/* Flushes stdout at the end of a command. Returns its exit status: TOOL_OK also
+ * if the output was closed, as by head(1). */
+int end_output(const char *command);
+
 /* ---------------------------------------------------------------------------
  * Stopping
  *
- * stop_catch turns SIGINT, SIGTERM and SIGHUP into a request to stop, and
- * SIGPIPE into an error of write(2), so that percore can restore the
+ * stop_catch turns SIGINT, SIGTERM and SIGHUP, unless percore was started with
+ * them ignored, into a request to stop, so that percore can restore the
  * terminal before it ends.
  */
 

@@ -12,7 +12,7 @@
 #include <math.h>
 
 struct top_figures {
-  char region[TARGET_NAME_SIZE];
+  const char *region;   /* NAME or NAME@INSTANCE */
   bool alive;           /* if false, the figures are the last ones known */
   const char *why;      /* why the producer is not alive */
   uint64_t realtime_ns; /* when the region was read */
@@ -20,7 +20,7 @@ struct top_figures {
   pid_t pid; /* 0 if the process is not visible from here */
   uid_t uid;
   const struct region_directory *directory;
-  struct region_workers workers;
+  const struct merge *merge;
   bool with_workers; /* the table `core` is shown */
   struct rates *tables;
   size_t tables_len;

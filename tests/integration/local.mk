@@ -70,6 +70,17 @@ softirq_timer_object = tests/integration/softirq_burner-softirq_timer.$(OBJEXT)
 $(softirq_timer_object): tests/integration/softirq_timer.lskel.h
 endif
 
+# Counts the instructions of what is run often.
+TESTS += tests/integration/test_instructions.py
+EXTRA_DIST += tests/integration/test_instructions.py tests/integration/instructions.json
+if TESTS_ENABLED
+check_PROGRAMS += tests/integration/instructions
+tests_integration_instructions_SOURCES = tests/integration/instructions.c
+tests_integration_instructions_CPPFLAGS = $(plugin_unit_cppflags) -I$(top_srcdir)/tests/unit
+tests_integration_instructions_LDADD = $(plugin_unit_ldadd)
+tests_integration_instructions_LDFLAGS = -Wl,--wrap=plugin_dispatch_values
+endif
+
 # With -rpath, libtool makes a shared library although this plugin is not installed.
 check_LTLIBRARIES += probe.la
 probe_la_SOURCES = tests/integration/probe.c
@@ -107,7 +118,8 @@ endif
 
 # Tests of programs that poll, without percore_poll.
 EXTRA_DIST += tests/integration/fake_poller.py
-poller_tests = tests/integration/test_pollers.py tests/integration/test_open_vswitch.py
+poller_tests = tests/integration/test_pollers.py \
+	tests/integration/test_open_vswitch.py tests/integration/test_dpdk_usage.py
 EXTRA_DIST += $(poller_tests)
 if PLUGIN
 if TOOL

@@ -180,6 +180,22 @@ def test_reader_gone():
         check("write" not in stderr, stderr)
 
 
+def test_output_that_nobody_reads():
+    """every command whose output is closed ends with exit status 0 and no message"""
+    with tempfile.TemporaryDirectory() as place:
+        for command in (["--help"], ["--version"], ["load", "--help"], ["pick"],
+                        ["load", "-n", "1", "-i", "0.2"], ["regions"], ["doctor"]):
+            reader, writer = os.pipe()
+            os.close(reader)
+            done = subprocess.run([PERCORE, *command], stdout=writer,
+                                  stderr=subprocess.PIPE, text=True, check=False,
+                                  env={**os.environ, "PERCORE_RUNTIME_DIR": place},
+                                  timeout=TIMEOUT)
+            os.close(writer)
+            check(done.returncode == 0, f"{command}: exit {done.returncode}")
+            check("write" not in done.stderr, f"{command}: {done.stderr}")
+
+
 def test_full_disk():
     """if the output cannot be written, percore exits with 1 and a message"""
     with open("/dev/full", "w", encoding="ascii") as full:
@@ -276,6 +292,20 @@ def test_terminal_modes():
     check(" icanon" in modes and " echo " in modes, modes)
 
 
+def test_suspended():
+    """while percore load is stopped by Ctrl-Z the terminal echoes, and afterwards it
+    goes on and obeys keys"""
+    script = f"set -m; {PERCORE} load -i 0.5; stty -a; echo stopped; fg; echo ended"
+    written, status, _ = on_terminal(
+        ["/bin/sh", "-c", script], 6,
+        halfway=typed(b"\x1a", b"", b"", b"", b"q", b""))
+    modes, _, after = written.partition("stopped\r\n")
+    modes = modes.rsplit("\033[J", 1)[1]
+    check(" icanon" in modes and " echo " in modes, modes)
+    check("\033[H" in after and "ended" in after, repr(after[-300:]))
+    check(status == 0, f"exit {status}")
+
+
 def test_colour():
     """percore load uses colours on a terminal, but not with NO_COLOR or in a pipe"""
     painted, _, _ = on_terminal(LIVE, 2)
@@ -344,6 +374,35 @@ def test_command_gets_signals():
         _, stderr = process.communicate(timeout=TIMEOUT)
         check(process.returncode == 143, f"exit {process.returncode}")
         check("load %" in stderr, stderr)
+
+
+def ignoring(number):
+    return lambda: signal.signal(number, signal.SIG_IGN)
+
+
+def test_command_of_a_parent_that_ignores_its_children():
+    """percore load -- COMMAND ends with the command even if SIGCHLD was ignored"""
+    done = subprocess.run([PERCORE, "load", "--", "sh", "-c", "exit 7"],
+                          preexec_fn=ignoring(signal.SIGCHLD), capture_output=True,
+                          text=True, timeout=TIMEOUT, check=False)
+    check(done.returncode == 7, f"exit {done.returncode}")
+
+
+def test_ignored_signals_stay_ignored():
+    """what was ignored when percore began stays ignored, also for its command"""
+    done = subprocess.run([PERCORE, "load", "--", "sh", "-c", "kill -INT $$; exit 5"],
+                          preexec_fn=ignoring(signal.SIGINT), capture_output=True,
+                          text=True, timeout=TIMEOUT, check=False)
+    check(done.returncode == 5, f"exit {done.returncode}")
+    with Child([PERCORE, "load", "-i", "0.2"], stdout=subprocess.PIPE, text=True,
+               preexec_fn=ignoring(signal.SIGHUP)) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        for _ in range(40):
+            check(process.stdout.readline() != "", "it ended")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT)
+        check(process.returncode == 0, f"exit {process.returncode}")
 
 
 # ---------------------------------------------------------------------------

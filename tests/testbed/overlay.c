@@ -60,9 +60,9 @@ static long perf_room(void *context, long wanted, bool raise_limit) {
   return below->perf_room(below->context, wanted, raise_limit);
 }
 
-static int changed_cores(void *context, struct core_set *changed) {
+static uint64_t identity(void *context, const char *path) {
   const struct machine *below = ((struct overlay *)context)->below;
-  return below->changed_cores(below->context, changed);
+  return below->identity(below->context, path);
 }
 
 static int open_no_clock(struct programs *programs, enum clock_kind kind,
@@ -87,7 +87,7 @@ void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
       .perf_close = perf_close,
       .clocks = &no_clock,
       .perf_room = perf_room,
-      .changed_cores = changed_cores,
+      .identity = identity,
   };
 }
 

@@ -74,8 +74,10 @@ static void run_core(const struct fake_machine *fake, struct fake_core *core,
                        core->guest};
   for (int i = 0; i < 10; i++)
     core->column_ns[i] += ns * column[i];
-  core->halted_ns += ns * (1 - core->load);
-  core->polled_ns += ns * core->polled;
+  core->halted_ns += ns * (1 - core->load - core->steal);
+  core->ran_ns += ns * core->load;
+  core->polled_ns += ns * (core->polled + core->polled_irq +
+                           (core->polled > 0 ? core->woken : 0));
   if (core->load < 1 && !fake->clock.detached)
     core->clock_ran = true;
   if (core->load < 1)
@@ -97,16 +99,28 @@ static void run_descriptor(struct fake_machine *fake,
   descriptor->value += ns * core->running * share * counter->hz / 1e9;
 }
 
-void fake_machine_run(struct fake_machine *fake, uint64_t ns) {
+static void time_passed(struct fake_machine *fake, uint64_t ns) {
   fake->monotonic_ns += ns;
+  if (fake->passed != NULL)
+    fake->passed(fake->passed_context);
+}
+
+void fake_machine_run(struct fake_machine *fake, uint64_t ns) {
   for (int i = 0; i < fake->cores_len; i++)
     run_core(fake, &fake->cores[i], (double)ns);
   for (size_t i = 0; i < fake->descriptors_len; i++)
     run_descriptor(fake, &fake->descriptors[i], (double)ns);
+  time_passed(fake, ns);
 }
 
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns) {
-  fake->monotonic_ns += ns;
+  for (int i = 0; i < fake->cores_len; i++) {
+    struct fake_core *core = &fake->cores[i];
+    double idle_ns = core->online && core->idle_in_pause ? (double)ns : 0;
+    core->column_ns[3] += idle_ns;
+    core->halted_ns += idle_ns;
+  }
+  time_passed(fake, ns);
 }
 
 void fake_machine_suspend(struct fake_machine *fake, uint64_t ns) {
@@ -215,14 +229,7 @@ static void stat_row(FILE *out, const char *name, const double ns[10]) {
   fprintf(out, "\n");
 }
 
-static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
-  bool slow = fake->stat_slow_reads != 0;
-  if (fake->stat_slow_reads > 0)
-    fake->stat_slow_reads--;
-  fake->stat_reads++;
-  if (slow)
-    fake_machine_run(fake, fake->stat_read_ns / 2);
-
+static void write_stat(struct fake_machine *fake) {
   char *text = NULL;
   size_t length = 0;
   FILE *out = open_memstream(&text, &length);
@@ -246,12 +253,25 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
           fake->interrupts, fake->switches, fake->procs_running,
           fake->procs_blocked);
   fclose(out);
+  free(fake->stat_text);
+  fake->stat_text = text;
+}
 
+static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
+  bool slow = fake->stat_slow_reads != 0;
+  if (fake->stat_slow_reads > 0)
+    fake->stat_slow_reads--;
+  fake->stat_reads++;
+  uint64_t before_ns =
+      slow ? (uint64_t)((double)fake->stat_read_ns * fake->stat_read_before)
+           : 0;
   if (slow)
-    fake_machine_run(fake, fake->stat_read_ns / 2);
-  ssize_t given = give(text, length, buffer, size);
-  free(text);
-  return given;
+    fake_machine_run(fake, before_ns);
+  if (!fake->stat_still || fake->stat_text == NULL)
+    write_stat(fake);
+  if (slow)
+    fake_machine_run(fake, fake->stat_read_ns - before_ns);
+  return give(fake->stat_text, strlen(fake->stat_text), buffer, size);
 }
 
 static const char *const cstate_name[] = {"POLL", "C1", "C6"};
@@ -271,6 +291,9 @@ static ssize_t read_cpuidle(struct fake_machine *fake, const char *path,
   fake->cpuidle_reads++;
   bool used = state == fake->cpuidle_states - 1;
   const struct fake_core *it = &fake->cores[core];
+  double polled_ns = it->polled_ns;
+  if (fake->poll_ns > 0)
+    polled_ns -= fmod(polled_ns, (double)fake->poll_ns);
   if (strcmp(what, "name") == 0)
     snprintf(text, sizeof text, "%s\n", cstate_name[state]);
   else if (strcmp(what, "usage") == 0)
@@ -279,7 +302,7 @@ static ssize_t read_cpuidle(struct fake_machine *fake, const char *path,
   else if (strcmp(what, "time") == 0)
     snprintf(text, sizeof text, "%llu\n",
              (unsigned long long)((used         ? it->halted_ns
-                                   : state == 0 ? it->polled_ns
+                                   : state == 0 ? polled_ns
                                                 : 0) /
                                   1e3));
   else
@@ -300,6 +323,15 @@ static ssize_t read_online(const struct fake_machine *fake, char *buffer,
   return give(text, strlen(text), buffer, size);
 }
 
+static ssize_t read_uevents(const struct fake_machine *fake, char *buffer,
+                            size_t size) {
+  char text[32];
+  int length =
+      snprintf(text, sizeof text, "%llu\n", (unsigned long long)fake->uevents);
+  return fake->hotplug_events ? give(text, (size_t)length, buffer, size)
+                              : -ENOENT;
+}
+
 static ssize_t fake_read_file(void *context, const char *path, char *buffer,
                               size_t size) {
   struct fake_machine *fake = context;
@@ -312,6 +344,8 @@ static ssize_t fake_read_file(void *context, const char *path, char *buffer,
     return read_stat(fake, buffer, size);
   if (fake->cores_len > 0 && strcmp(path, CPU_FOLDER "/online") == 0)
     return read_online(fake, buffer, size);
+  if (strcmp(path, MACHINE_UEVENTS) == 0)
+    return read_uevents(fake, buffer, size);
   return read_cpuidle(fake, path, buffer, size);
 }
 
@@ -515,20 +549,19 @@ long fake_machine_used(const struct fake_machine *fake) {
  * Cores
  */
 
-static int fake_changed_cores(void *context, struct core_set *changed) {
-  struct fake_machine *fake = context;
-  core_set_union(changed, &fake->changed);
-  core_set_clear(&fake->changed);
-  if (!fake->hotplug_lost)
+static uint64_t fake_identity(void *context, const char *path) {
+  const struct fake_machine *fake = context;
+  int core;
+  if (sscanf(path, CPU_FOLDER "/cpu%d/topology", &core) != 1 || core < 0 ||
+      core >= fake->cores_len || !fake->cores[core].online)
     return 0;
-  fake->hotplug_lost = false;
-  return -ENOBUFS;
+  return 1000 + (uint64_t)fake->cores[core].returns;
 }
 
 void fake_machine_online(struct fake_machine *fake, int core, bool online) {
   fake->cores[core].online = online;
-  if (fake->hotplug_events)
-    core_set_add(&fake->changed, core);
+  fake->cores[core].returns += online;
+  fake->uevents++;
   for (size_t i = 0; i < fake->descriptors_len; i++)
     if (fake->descriptors[i].core == core)
       fake->descriptors[i].stale = true;
@@ -556,7 +589,7 @@ struct fake_machine *fake_machine_new(int cores) {
       .perf_read = fake_perf_read,
       .perf_close = fake_perf_close,
       .perf_room = fake_perf_room,
-      .changed_cores = fake_changed_cores,
+      .identity = fake_identity,
       .clocks = &no_clock,
   };
   fake->monotonic_ns = 1000 * FAKE_SECOND;
@@ -569,6 +602,7 @@ struct fake_machine *fake_machine_new(int cores) {
     fake->cores[i] = (struct fake_core){
         .online = true, .seen = NAN, .idle = NAN, .running = 1};
   fake->procstat = true;
+  fake->stat_read_before = 0.5;
   fake->procs_running = 1;
   fake->hotplug_events = true;
   if (cores > 0)
@@ -582,6 +616,7 @@ void fake_machine_free(struct fake_machine *fake) {
     free(fake->files[i].text);
   }
   free(fake->files);
+  free(fake->stat_text);
   free(fake->counters);
   free(fake->descriptors);
   free(fake->cores);

@@ -29,6 +29,7 @@ enum {
  * 1; NAN means that a share follows from `load`. */
 struct fake_core {
   bool online;
+  int returns;   /* how often it has come online */
   double load;   /* the true load: share of time not halted */
   double seen;   /* the share in the busy columns of /proc/stat; NAN: load */
   double iowait; /* the part of idle time that is counted as iowait */
@@ -46,10 +47,15 @@ struct fake_core {
   double irq;       /* share in the column irq, not included in `seen` */
   double softirq;   /* share in the column softirq, not included in `seen` */
   double polled;    /* the part of `idle` in which the core polled */
-  bool clock_ran;   /* the idle clock has run on this core */
+  /* Interrupts that come while the core polls: part of `load`, not of `idle`,
+   * and counted in the time of the state POLL. */
+  double polled_irq;
+  bool idle_in_pause; /* a pause of the machine counts as idle time */
+  bool clock_ran;     /* the idle clock has run on this core */
   int64_t clock_word;
   double column_ns[10];
   double halted_ns, polled_ns;
+  double ran_ns; /* the truth: time neither halted nor stolen */
   uint64_t halts;
 };
 
@@ -91,6 +97,7 @@ struct fake_machine {
   uint64_t clock_step_ns;     /* time that passes in each call of clock_ns() */
   uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
   int stat_slow_reads;        /* how many reads take stat_read_ns; -1: all */
+  double stat_read_before;    /* the part of it before the rows are read */
   int stat_reads;             /* how often /proc/stat was read */
   uint64_t perf_read_ns;      /* time that passes right after a perf_read() */
 
@@ -104,16 +111,19 @@ struct fake_machine {
    * idle_stealtime to the BTF. */
   bool steal_apart;
   struct core_set stat_hidden; /* cores without a row in /proc/stat */
+  bool stat_still; /* /proc/stat stays what it was at its last read */
+  char *stat_text; /* what it was */
   int procs_running, procs_blocked;
   double interrupts;  /* of all cores, in /proc/stat */
   double switches;    /* of contexts, likewise */
   int cpuidle_states; /* 0: no cpuidle folder; otherwise state 0 is POLL */
   int cpuidle_reads;  /* how often a file of cpuidle was read */
+  /* A poll takes this long, and is counted when it ends; 0: it is counted as it
+   * goes on. */
+  uint64_t poll_ns;
 
-  /* If true, changed_cores() reports calls of fake_machine_online. */
-  bool hotplug_events;
-  bool hotplug_lost;       /* the next changed_cores() returns -ENOBUFS */
-  struct core_set changed; /* cores not yet reported by changed_cores() */
+  bool hotplug_events; /* the number of uevents can be read */
+  uint64_t uevents;    /* fake_machine_online increments it */
 
   struct fake_counter *counters;
   size_t counters_len;
@@ -125,6 +135,9 @@ struct fake_machine {
   /* Limits on open files (0: no limit), and the number of files that the rest
    * of the process has open. */
   long limit, hard_limit, others;
+  /* Called after time has passed. May be NULL. */
+  void (*passed)(void *context);
+  void *passed_context;
   /* The attributes that were passed to the last successful perf_open. */
   struct perf_event_attr last_attr;
 
@@ -182,7 +195,8 @@ void fake_machine_hypervisor(struct fake_machine *fake);
 
 /* Lets `ns` nanoseconds pass. */
 void fake_machine_run(struct fake_machine *fake, uint64_t ns);
-/* Pauses the VM for `ns`: all clocks advance, but no column or counter does. */
+/* Pauses the VM for `ns`: all clocks advance, but no column or counter does,
+ * except idle time where idle_in_pause is set. */
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns);
 /* Suspends the machine to RAM for `ns`: BOOTTIME, REALTIME and the TSC advance,
  * and counters freeze. */

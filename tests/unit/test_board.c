@@ -75,6 +75,7 @@ static void begin(void) {
                                      .busy_min = 0,
                                      .busy_max = 1,
                                      .taken = NAN,
+                                     .idle_poll = NAN,
                                      .steal = NAN,
                                      .frequency_hz = 2e9};
     for (int period = 0; period < 4; period++)

@@ -57,13 +57,48 @@ TEST(softirqs_that_the_kernel_counts_as_idle_are_load) {
 /* The load of 0.5 includes the stolen time, because the clock counts all time
  * that is not halted. Only the lower bound excludes stolen time. */
 TEST(time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only) {
-  PLAY_WITH(start_named(&play, 1, 0.5));
-  play.fake->cores[0].seen = 0.3;
+  PLAY_WITH(start_named(&play, 1, 0.3));
   play.fake->cores[0].steal = 0.2;
   play.fake->cores[0].idle = 0.5;
   play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_near(play_low(&play, 0), 0.3, PLAY_SECOND_ERROR);
+}
+
+/* The hypervisor takes all time that the core would run. */
+TEST(time_stolen_while_proc_stat_is_missing_is_taken_off_the_lower_bound) {
+  for (int always = 0; always < 2; always++) {
+    PLAY_WITH(start_named(&play, 1, 0));
+    play.fake->cores[0].steal = 0.5;
+    if (always)
+      fake_machine_fail(play.fake, "/proc/stat", EIO);
+    play_open_for(&play, 3);
+    struct core_totals from = play_core(&play, 0)->total;
+    for (int second = 0; second < 20; second++) {
+      if (second == 5)
+        fake_machine_fail(play.fake, "/proc/stat", EIO);
+      if (second == 10 && !always)
+        fake_machine_remove(play.fake, "/proc/stat");
+      play_seconds(&play, 1);
+      assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+      assert_true(play_bounds(&play, 0).low <= PLAY_EXACT);
+    }
+    assert_near(bounds_of(&from, &play_core(&play, 0)->total).low, 0, 1e-9);
+  }
+}
+
+/* The window of the clock then covers two of /proc/stat. */
+TEST(time_stolen_in_a_sample_without_a_reading_is_taken_off_the_next) {
+  PLAY_WITH(start_named(&play, 1, 0.1));
+  play.fake->cores[0].steal = 0.4;
+  play_open_for(&play, 3);
+  play.fake->clock.read_ns = FAKE_SECOND / 2;
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 0));
+  play.fake->clock.read_ns = 0;
+  play_seconds(&play, 1);
+  assert_near(play_load(&play, 0), 0.5, 0.01);
+  assert_true(play_bounds(&play, 0).low <= 0.1);
 }
 
 TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
@@ -206,6 +241,25 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
     assert_int_equal(play_source(&play, 0), SOURCE_BPF);
     assert_int_equal(play.fake->clock.loads, 1);
     assert_int_equal(play_said(&play, "bpf", cases[i].said), 1);
+  }
+}
+
+/* One sample is enough, as for percore pick. */
+TEST(auto_loads_the_clock_at_once_if_there_is_no_other_source) {
+  for (int refuted = 0; refuted < 2; refuted++) {
+    PLAY_WITH(start(&play, 2, 0.4));
+    if (!refuted)
+      fake_machine_fail(play.fake, "/proc/stat", EIO);
+    play_open(&play);
+    if (refuted) {
+      play_proof(&play, SOURCE_IDLE, PROOF_REFUTED);
+      assert_int_equal(play_sample(&play, 0), 0);
+    }
+    assert_int_equal(play_source(&play, 1), SOURCE_BPF);
+    assert_int_equal(play.fake->clock.loads, 1);
+    assert_int_equal(play_said(&play, "no source"), 0);
+    play_seconds(&play, 1);
+    assert_measured(&play, 1, SOURCE_BPF, 0.4, PLAY_EXACT);
   }
 }
 

@@ -97,6 +97,7 @@ static void start(struct play *play, double load, double seen_by_mperf) {
                        FAKE_PER_UNHALTED, PLAY_TSC_HZ * seen_by_mperf / load)
       ->core = 1;
   play_open(play);
+  play_proof(play, SOURCE_IDLE, PROOF_PROVEN);
 }
 
 TEST(a_counter_that_misses_work_is_replaced_by_the_next_source) {
@@ -236,6 +237,22 @@ TEST(tick_sampled_idle_time_condemns_no_source) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
 }
 
+/* Of each 8 seconds, the core is idle for 3, and its columns are refused then,
+ * because they have started anew. */
+TEST(columns_that_are_refused_at_times_condemn_no_source) {
+  PLAY_MPERF(1, 0);
+  play.fake->cores[0].column_ns[3] = 1e15;
+  play_open(&play);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+  for (int second = 0; second < 100; second++) {
+    play.fake->cores[0].load = second % 8 >= 3;
+    if (second % 8 == 0)
+      play.fake->cores[0].column_ns[3] -= 100e9;
+    play_seconds(&play, 1);
+  }
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+}
+
 TEST(renumbered_rows_condemn_no_source) {
   PLAY_WITH(start(&play, 0.5, 0.3));
   core_set_add(&play.fake->stat_hidden, 0);
@@ -269,11 +286,16 @@ static void start_without_steal(struct play *play) {
   play_start_ref_cycles(play, 2, 0.6);
   play->fake->cores[1].idle = 0.1;
   play->fake->cores[1].seen = 0.9;
+}
+
+static void open_proven(struct play *play) {
   play_open(play);
+  play_proof(play, SOURCE_IDLE, PROOF_PROVEN);
 }
 
 TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
   PLAY_WITH(start_without_steal(&play));
+  open_proven(&play);
   play_seconds(&play, 600);
   assert_measured(&play, 1, SOURCE_REF_CYCLES, 0.6, PLAY_EXACT);
   assert_int_equal(play_said(&play, "ref-cycles", "60.0 %", "90.0 %", "stolen"),
@@ -283,8 +305,46 @@ TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
   assert_true(engine_steal_is_unknown(play.engine));
 }
 
+/* Only on x86 does /proc/cpuinfo tell whether a machine is virtual. */
+TEST(without_the_flags_of_x86_a_machine_without_steal_may_be_virtual) {
+  for (int steal = 0; steal < 2; steal++) {
+    PLAY_WITH(start_without_steal(&play));
+    fake_machine_file(play.fake, "/proc/cpuinfo",
+                      "processor\t: 0\nFeatures\t: fp asimd evtstrm\n");
+    play.options.source = SOURCE_REF_CYCLES;
+    play.options.base_frequency_hz = PLAY_TSC_HZ;
+    play.fake->cores[0].column_ns[7] = steal ? 1e9 : 0;
+    open_proven(&play);
+    play_seconds(&play, 60);
+    assert_int_equal(play_source(&play, 1),
+                     steal ? SOURCE_IDLE : SOURCE_REF_CYCLES);
+    assert_int_equal(play_said(&play, "60.0 %", "90.0 %", "stolen"), !steal);
+  }
+}
+
+/* Without a dynamic tick, idle time is what the tick sees: here, work that
+ * begins right before each tick. Idle time has not been proven, as no core was
+ * free. */
+TEST(idle_time_that_is_not_proven_condemns_no_source) {
+  PLAY_MPERF(2, 0.1);
+  for (int core = 0; core < 2; core++) {
+    play.fake->cores[core].seen = 1;
+    play.fake->cores[core].idle = 0;
+  }
+  play_open(&play);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  play_proof(&play, SOURCE_IDLE, PROOF_UNPROVEN);
+  play_seconds(&play, 600);
+  assert_measured(&play, 1, SOURCE_MPERF, 0.1, PLAY_EXACT);
+  assert_int_equal(play_said(&play, "mperf", "10.0 %", "100.0 %", "proven"), 1);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+}
+
 TEST(under_a_hypervisor_with_steal_a_source_is_condemned) {
   PLAY_WITH(start_without_steal(&play));
+  open_proven(&play);
   play.fake->cores[0].steal = 0.1;
   play_seconds(&play, 2);
   play.fake->cores[0].steal = 0;

@@ -249,7 +249,7 @@ TEST(a_core_that_cannot_be_read_does_not_affect_others) {
   play.fake->cores[2].read_error = EIO;
   play_seconds(&play, 1);
   assert_near(play_load(&play, 2), 0.4, PLAY_SECOND_ERROR);
-  assert_int_equal(play_source(&play, 2), SOURCE_NONE);
+  assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
   play_seconds(&play, 19);
   for (int core = 0; core < 4; core++)
     if (core != 2) {

@@ -1,29 +1,42 @@
-/* Simulates machines with random faults for a million intervals. The truth must
- * be within the bounds of each load, except for a few misreads of the kernel.
- * The test prints its seed. To repeat a run, set PERCORE_TEST_SEED to the
- * printed seed. */
+/* Simulates machines, drawn at random with everything that may go wrong on
+ * them, for a million windows. The truth must be within the bounds of each
+ * load, a right counter is never condemned, and soon after the last fault each
+ * core has a load.
+ *
+ * A machine and its life depend on one seed only, which a failure prints. To
+ * play the same life again, set PERCORE_TEST_SEED to it; the next lives have
+ * the following seeds. PERCORE_TEST_WINDOWS sets the number of windows. */
 #include "unit.h"
 
+#include "board/load.h"
 #include "cycles/bounds.h"
+#include "cycles/engine_private.h"
 #include "play.h"
 
+#include <sched.h>
 #include <time.h>
 
 #ifdef __SANITIZE_ADDRESS__ /* five times slower */
-#define SECONDS 200000.0
 #define WINDOWS 200000
 #else
-#define SECONDS 1000000.0
 #define WINDOWS 1000000
 #endif
-/* The largest share of windows in which the truth may be out of bounds: the
- * kernel may misread idle time. */
-#define VIOLATIONS_MAX 0.001
+/* The largest share of windows in which the truth may be out of bounds. */
+#define VIOLATIONS_MAX 1e-5
 #define LIFE_SECONDS 5000.0
+#define LIFE_SAMPLES 5000
 #define CORES_MAX_PLAYED 4
 
 /* The largest number of samples after a fault that may produce no load. */
 #define RECOVERY_SAMPLES 5
+
+/* No proof can be run on a simulated machine, so there must be no core on which
+ * one could be run. */
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *mask) {
+  (void)pid;
+  memset(mask, 0, size);
+  return 0;
+}
 
 static uint64_t random_state;
 
@@ -41,86 +54,176 @@ static double uniform(double from, double to) {
 static bool once_in(double times) { return uniform(0, times) < 1; }
 
 /* ---------------------------------------------------------------------------
- * The model: the true times of each core, at each of the last samples
+ * A machine
  */
 
+enum counter { NO_COUNTER, MPERF, REF_CYCLES, CNT_CYCLES, CLOCK, COUNTERS };
+
+static const char *const counter_names[COUNTERS] = {
+    "no counter", "mperf", "ref-cycles", "cnt_cycles", "a pinned clock"};
+
+struct traits {
+  enum counter counter;
+  bool library;     /* percore_load_update takes the samples */
+  bool is_virtual;  /* the hypervisor takes time */
+  bool hides_steal; /* and does not report it */
+  bool steal_apart; /* idle time excludes it */
+  bool polls;       /* the idle loop may poll */
+  bool misses;      /* softirqs on an idle core count as idle */
+  bool at_ticks;    /* idle time is sampled at the tick: nohz=off */
+  bool is_periodic; /* so it is, because the kernel has no other tick */
+  /* What may happen. */
+  bool slow;       /* slow reads */
+  bool bounces;    /* cores go offline and come back */
+  bool no_uevents; /* and the kernel announces none of it */
+  bool counters_fail, columns_fail, stands_still, suspends, pauses;
+};
+
+/* The truth, at the instants between which nothing changed. */
+#define MOMENTS 16384
 struct moment {
   uint64_t time_ns;
-  double ran_ns, stolen_ns, woken_ns;
-  double misread_ns; /* error of the idle column in this sample only */
+  double ran_ns[CORES_MAX_PLAYED];
 };
 
-#define MOMENTS 512
-
+/* What the test knows of a core. */
 struct model {
-  struct moment moment[MOMENTS]; /* a ring buffer */
-  int last;
-  int calm; /* number of samples since the last fault */
-  /* The end of the core's totals before the last sample, and the begin of the
-   * interval that is open. */
-  uint64_t before_ns, interval_ns;
-  struct core_totals interval;
+  int calm;              /* number of samples since the last fault */
+  uint64_t misread_ns;   /* when its idle time was last misread */
+  uint64_t idle_used_ns; /* when its load last came from idle time */
+  double misread;        /* the error of the idle column in this sample */
+  uint64_t before_ns;    /* the end of its totals before the last sample */
+  struct core_totals interval, shown; /* the begins of longer windows */
+  uint64_t interval_ns, shown_ns;
 };
-
-static const struct moment *moment_at(const struct model *model,
-                                      uint64_t time_ns) {
-  for (int i = 0; i < MOMENTS; i++)
-    if (model->moment[i].time_ns == time_ns)
-      return &model->moment[i];
-  return NULL;
-}
 
 struct life {
+  uint64_t seed;
+  struct traits traits;
   struct play play;
-  struct model model[CORES_MAX_PLAYED];
+  struct percore_load *load; /* NULL: the engine is used by itself */
   int cores;
   double interval_s;
   double played_s;
-  bool no_columns; /* /proc/stat cannot be read, or lacks rows */
+  bool no_columns; /* /proc/stat cannot be read, lacks rows or stands still */
   uint64_t windows, violations;
+  struct model model[CORES_MAX_PLAYED];
+  struct moment moment[MOMENTS]; /* a ring buffer */
+  uint64_t moments;
 };
+
+static void describe(const struct life *life) {
+  const struct traits *traits = &life->traits;
+  const struct {
+    bool holds;
+    const char *name;
+  } words[] = {
+      {traits->library, "percore_load"},
+      {traits->is_virtual, "virtual"},
+      {traits->hides_steal, "no steal reported"},
+      {traits->steal_apart, "idle_stealtime"},
+      {traits->polls, "polls"},
+      {traits->misses, "softirq is idle"},
+      {traits->at_ticks, traits->is_periodic ? "periodic tick" : "nohz=off"},
+      {traits->slow, "slow reads"},
+      {traits->bounces,
+       traits->no_uevents ? "hotplug without uevents" : "hotplug"},
+      {traits->counters_fail, "counters fail"},
+      {traits->columns_fail, "columns fail"},
+      {traits->stands_still, "columns stand still"},
+      {traits->suspends, "suspends"},
+      {traits->pauses, "pauses"},
+  };
+  print_error("PERCORE_TEST_SEED=%llu: %d cores, %g s, %s",
+              (unsigned long long)life->seed, life->cores, life->interval_s,
+              counter_names[traits->counter]);
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (words[i].holds)
+      print_error(", %s", words[i].name);
+  print_error("\n");
+}
+
+static void remember(void *context) {
+  struct life *life = context;
+  struct moment *moment = &life->moment[life->moments++ % MOMENTS];
+  moment->time_ns = life->play.fake->monotonic_ns;
+  for (int i = 0; i < life->cores; i++)
+    moment->ran_ns[i] = life->play.fake->cores[i].ran_ns;
+}
+
+/* Returns how long a core has run until `time_ns`; NAN if that is forgotten. */
+static double ran_ns(const struct life *life, int core, uint64_t time_ns) {
+  uint64_t first = life->moments > MOMENTS ? life->moments - MOMENTS : 0;
+  uint64_t last = life->moments - 1;
+  if (time_ns < life->moment[first % MOMENTS].time_ns ||
+      time_ns > life->moment[last % MOMENTS].time_ns)
+    return NAN;
+  while (last - first > 1) {
+    uint64_t middle = first + (last - first) / 2;
+    if (life->moment[middle % MOMENTS].time_ns <= time_ns)
+      first = middle;
+    else
+      last = middle;
+  }
+  const struct moment *from = &life->moment[first % MOMENTS];
+  const struct moment *to = &life->moment[last % MOMENTS];
+  if (to->time_ns == from->time_ns)
+    return to->ran_ns[core];
+  double share =
+      (double)(time_ns - from->time_ns) / (double)(to->time_ns - from->time_ns);
+  return from->ran_ns[core] + share * (to->ran_ns[core] - from->ran_ns[core]);
+}
+
+/* ---------------------------------------------------------------------------
+ * Loads
+ */
+
+static double take(double *rest) {
+  double share = once_in(4) ? *rest : uniform(0, *rest);
+  *rest -= share;
+  return share;
+}
+
+/* Draws what a core does from now on. */
+static void change_load(const struct traits *traits, struct fake_core *core) {
+  double rest = 1;
+  double work = once_in(4) ? 0 : take(&rest);
+  double hidden = traits->hides_steal && once_in(2) ? take(&rest) : 0;
+  bool steals = traits->is_virtual && !traits->hides_steal;
+  core->steal = steals && once_in(3) ? take(&rest) : 0;
+  core->woken = steals && once_in(3) ? take(&rest) : 0;
+  core->polled = traits->polls && once_in(2) ? take(&rest) : 0;
+  core->polled_irq =
+      core->polled > 0 && once_in(3) ? uniform(0, fmin(work, 1)) : 0;
+  double missed = traits->misses && once_in(2) ? uniform(0, work) : 0;
+  core->load = work + core->polled;
+  core->idle =
+      rest + core->polled + (traits->steal_apart ? 0 : core->woken) + missed;
+  core->iowait = uniform(0, 1);
+  /* Not even work that evades the tick leaves nothing to the columns, because
+   * it sleeps at each tick. */
+  core->seen = once_in(3) ? uniform(0.02, 1) : work + hidden - missed;
+  core->idle_in_pause = rest > 0 && once_in(2);
+  if (traits->at_ticks) {
+    core->seen = uniform(0, 1 - core->steal - core->woken);
+    core->idle = 1 - core->seen - core->steal - core->woken;
+  }
+}
+
+static void change_loads(struct life *life) {
+  for (int i = 0; i < life->cores; i++)
+    if (once_in(3))
+      change_load(&life->traits, &life->play.fake->cores[i]);
+}
 
 static void pass(struct life *life, uint64_t ns) {
   fake_machine_run(life->play.fake, ns);
   life->played_s += (double)ns / 1e9;
-  for (int i = 0; i < life->cores; i++) {
-    const struct fake_core *core = &life->play.fake->cores[i];
-    struct moment *moment = &life->model[i].moment[life->model[i].last];
-    double share_ns = core->online ? (double)ns : 0;
-    moment->ran_ns += share_ns * core->load;
-    moment->stolen_ns += share_ns * core->steal;
-    moment->woken_ns += share_ns * core->woken;
-  }
-}
-
-static void next_moment(struct life *life) {
-  for (int i = 0; i < life->cores; i++) {
-    struct model *model = &life->model[i];
-    int next = (model->last + 1) % MOMENTS;
-    model->moment[next] = model->moment[model->last];
-    model->moment[next].misread_ns = 0;
-    model->last = next;
-  }
 }
 
 /* ---------------------------------------------------------------------------
- * Loads and faults
+ * Faults
  */
-
-static void change_loads(struct life *life) {
-  for (int i = 0; i < life->cores; i++) {
-    struct fake_core *core = &life->play.fake->cores[i];
-    if (!once_in(3))
-      continue;
-    core->load = once_in(4) ? 0 : once_in(4) ? 1 : uniform(0, 1);
-    core->steal = core->woken = 0;
-    if (once_in(3)) /* a burst of steal */
-      core->steal = uniform(0, 1 - core->load);
-    if (once_in(3))
-      core->woken = uniform(0, 1 - core->load - core->steal);
-    core->iowait = uniform(0, 1);
-  }
-}
 
 static void fault(struct life *life, int core) { life->model[core].calm = 0; }
 
@@ -130,12 +233,11 @@ static void fault_all(struct life *life) {
 }
 
 /* Makes the sum of idle and iowait wrong in one sample, as if both columns had
- * changed between the kernel's reads. */
+ * changed between the kernel's reads. No bounds include that. */
 static void misread(struct life *life, int core) {
   static const double most_ns[] = {50e6, 1e9, 100e9};
   double ns = uniform(0, most_ns[random_next() % 3]);
-  struct model *model = &life->model[core];
-  model->moment[model->last].misread_ns = once_in(2) ? ns : -ns;
+  life->model[core].misread = once_in(2) ? ns : -ns;
   fault(life, core);
 }
 
@@ -146,7 +248,7 @@ static void go_or_come(struct life *life, int core) {
     return;
   fake_machine_online(fake, core, !online);
   if (online && once_in(2)) { /* the core returns before the next sample */
-    pass(life, 1000000);
+    pass(life, (uint64_t)(life->interval_s * uniform(0, 1) * 1e9));
     fake_machine_online(fake, core, true);
   }
   fault(life, core);
@@ -190,7 +292,8 @@ static void columns_fail(struct life *life, int core) {
     break;
   case 2: /* the columns are reset */
     for (int i = 0; i < 10; i++)
-      fake->cores[core].column_ns[i] -= uniform(200e9, 1000e9);
+      if (fake->cores[core].column_ns[i] > 1000e9)
+        fake->cores[core].column_ns[i] -= uniform(200e9, 1000e9);
     break;
   default:
     if (once_in(100))
@@ -204,7 +307,7 @@ static void columns_recover(struct life *life) {
   struct fake_machine *fake = life->play.fake;
   core_set_clear(&fake->stat_hidden);
   fake_machine_remove(fake, "/proc/stat");
-  life->no_columns = false;
+  life->no_columns = fake->stat_still = false;
 }
 
 /* Pauses the machine for a random time, unless a core has had a fault recently.
@@ -213,8 +316,10 @@ static bool stand_still(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     if (life->model[i].calm <= RECOVERY_SAMPLES)
       return false;
-  fake_machine_pause(life->play.fake,
-                     (uint64_t)(life->interval_s * uniform(6, 100) * 1e9));
+  double pause_s = life->interval_s * uniform(6, 100);
+  fake_machine_pause(
+      life->play.fake,
+      (uint64_t)(fmax(pause_s, life->load != NULL ? 2.4 : 0) * 1e9));
   fault_all(life);
   return true;
 }
@@ -231,65 +336,145 @@ static void note_what_lasts(struct life *life) {
   }
 }
 
+/* Makes the next reads slow, or quick again. */
+static void change_reads(struct life *life) {
+  struct fake_machine *fake = life->play.fake;
+  static const double most_ns[] = {100e3, 3e6, 100e6};
+  fake->stat_slow_reads = once_in(3) ? 0 : -1;
+  fake->stat_read_ns = (uint64_t)uniform(0, most_ns[random_next() % 3]);
+  fake->clock.read_ns =
+      once_in(3) ? 0 : (uint64_t)uniform(0, most_ns[random_next() % 3]);
+}
+
 static bool go_wrong(struct life *life) {
+  const struct traits *traits = &life->traits;
   int core = (int)(random_next() % (uint64_t)life->cores);
   if (once_in(4))
     columns_recover(life);
-  if (once_in(40))
+  if (traits->bounces && once_in(40))
     go_or_come(life, core);
-  if (once_in(40))
+  if (traits->counters_fail && once_in(40))
     counters_fail(life, core);
-  if (once_in(20))
+  if (traits->columns_fail && once_in(20))
     columns_fail(life, core);
-  if (once_in(500)) {
+  if (traits->stands_still && once_in(40))
+    life->no_columns = life->play.fake->stat_still = true;
+  if (traits->suspends && once_in(200)) {
     fake_machine_suspend(life->play.fake, (uint64_t)(uniform(1, 1000) * 1e9));
     fault_all(life);
   }
+  if (traits->slow && once_in(10))
+    change_reads(life);
+  life->play.fake->stat_read_before = uniform(0, 1);
   note_what_lasts(life);
-  return once_in(100) && stand_still(life);
+  return traits->pauses && once_in(100) && stand_still(life);
 }
 
 /* ---------------------------------------------------------------------------
  * The property
  */
 
-/* Checks the load of one window, which ends at the core's last reading. */
-static void check_window(struct life *life, int core,
-                         const struct core_totals *from, uint64_t from_ns) {
+struct window {
+  const char *name;
+  uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+  double load, low, high;
+  double slack; /* share of it that may belong to its neighbours */
+};
+
+/* True if nothing shows that the kernel's idle time is not what it seems, and
+ * the window contains it. Such loads are marked as unproven. */
+static bool is_excused(const struct life *life, const struct model *model,
+                       const struct window *window) {
+  const struct traits *traits = &life->traits;
+  return (traits->is_periodic || traits->hides_steal) &&
+         window->from_ns < model->idle_used_ns;
+}
+
+/* True if a misread may still show. */
+static bool is_misread(const struct life *life, const struct model *model,
+                       const struct window *window) {
+  uint64_t last_ns = (uint64_t)(RECOVERY_SAMPLES * life->interval_s * 1e9);
+  return model->misread_ns > 0 &&
+         window->from_ns < model->misread_ns + last_ns + 1000000000;
+}
+
+static void check(struct life *life, int core, const struct window *window) {
   const struct model *model = &life->model[core];
+  double span_ns = (double)(window->to_ns - window->from_ns);
+  double ran = (ran_ns(life, core, window->to_ns) -
+                ran_ns(life, core, window->from_ns)) /
+               span_ns;
+  assert_true(0 <= window->low && window->low <= window->load &&
+              window->load <= window->high && window->high <= 1);
+  if (isnan(ran) || is_excused(life, model, window) ||
+      is_misread(life, model, window))
+    return;
+  life->windows++;
+  double slack = window->slack + 2 / span_ns + 1e-9;
+  if (ran >= window->low - slack && ran <= window->high + slack)
+    return;
+  if (life->violations++ == 0)
+    describe(life);
+  if (life->violations == 1 || getenv("PERCORE_TEST_VERBOSE") != NULL)
+    print_error("after %.3f s core %d (%s, %s): load %.6f, bounds %.6f to "
+                "%.6f; the core ran %.6f of %.6f s\n",
+                life->played_s, core,
+                source_name(play_core(&life->play, core)->source), window->name,
+                window->load, window->low, window->high, ran, span_ns / 1e9);
+}
+
+/* The time for which a counter was enabled and CLOCK_MONOTONIC may differ by
+ * this much, as the two clocks are read one after the other. */
+#define SLACK_NS 200e3
+#define SLACK_SHARE 0.002
+
+/* Checks the window from the given totals to the present ones. */
+static void check_totals(struct life *life, int core, const char *name,
+                         const struct core_totals *from, uint64_t from_ns) {
   const struct core *state = play_core(&life->play, core);
   const struct core_totals *to = &state->total;
-  double load = engine_load(from, to);
-  if (isnan(load))
-    return;
-  uint64_t span_ns =
-      (uint64_t)(to->wall - from->wall + to->unknown - from->unknown + 0.5);
-  if (from_ns == 0)
-    from_ns = state->total_end_ns - span_ns;
-  const struct moment *begin = moment_at(model, from_ns);
-  const struct moment *end = moment_at(model, state->total_end_ns);
-  if (begin == NULL || end == NULL ||
-      state->total_end_ns - from_ns != span_ns) {
-    print_error("after %.3f s core %d has a window of %.9f s, which begins at "
-                "%.9f and ends at %.9f, which is no sample\n",
-                life->played_s, core, (double)span_ns / 1e9,
-                (double)from_ns / 1e9, (double)state->total_end_ns / 1e9);
-    fail();
-    return;
-  }
-  double ran = (end->ran_ns - begin->ran_ns) / (double)span_ns;
   struct bounds bounds = bounds_of(from, to);
-  assert_true(0 <= bounds.low && bounds.low <= load && load <= bounds.high &&
-              bounds.high <= 1);
-  life->windows++;
-  if (ran >= bounds.low - 1e-9 && ran <= bounds.high + 1e-9)
+  double span_ns = to->wall - from->wall + to->unknown - from->unknown;
+  uint64_t to_ns = state->total_end_ns;
+  if (from_ns == 0)
+    from_ns = to_ns - (uint64_t)(span_ns + 0.5);
+  double off_ns = fabs((double)(to_ns - from_ns) - span_ns);
+  struct window window = {
+      name,       from_ns,     to_ns,           engine_load(from, to),
+      bounds.low, bounds.high, off_ns / span_ns};
+  if (isnan(window.load))
     return;
-  life->violations++;
-  if (getenv("PERCORE_TEST_VERBOSE") != NULL)
-    print_message("after %.3f s core %d (%s): load %.6f, bounds %.6f to %.6f; "
-                  "the core ran %.6f of %.3f s\n",
-                  life->played_s, core, source_name(state->source), load,
-                  bounds.low, bounds.high, ran, (double)span_ns / 1e9);
+  if (off_ns > SLACK_NS + SLACK_SHARE * span_ns) {
+    describe(life);
+    fail_msg(
+        "after %.3f s core %d has a window from %.9f to %.9f, whose length "
+        "is %.9f s",
+        life->played_s, core, (double)from_ns / 1e9, (double)to_ns / 1e9,
+        span_ns / 1e9);
+  }
+  check(life, core, &window);
+}
+
+/* Checks what percore_load shows of a core, if it is new. */
+static void check_shown(struct life *life, int core) {
+  struct model *model = &life->model[core];
+  const struct core *state = play_core(&life->play, core);
+  const struct percore_load *load = life->load;
+  if (load == NULL ||
+      load->starts[core].time_ns != engine_time_ns(life->play.engine))
+    return;
+  struct window window = {"shown",
+                          model->shown_ns,
+                          state->total_end_ns,
+                          percore_load_get(load, core),
+                          percore_load_get_low(load, core),
+                          percore_load_get_high(load, core),
+                          SLACK_SHARE};
+  if (window.load >= 0 && model->shown.epoch == state->total.epoch &&
+      model->shown_ns > 0)
+    check(life, core, &window);
+  model->shown = state->total;
+  model->shown_ns = state->total_end_ns;
 }
 
 static void check_core(struct life *life, int core, enum source_kind before) {
@@ -303,111 +488,247 @@ static void check_core(struct life *life, int core, enum source_kind before) {
                             state->total.stat_steal};
   for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
     assert_true(isfinite(figures[i]));
-  check_window(life, core, &play->before[core], model->before_ns);
+  if (state->sample.filled || state->source == SOURCE_IDLE)
+    model->idle_used_ns = state->total_end_ns;
+  check_totals(life, core, "sample", &play->before[core], model->before_ns);
   if (state->total.epoch != model->interval.epoch || once_in(20)) {
-    check_window(life, core, &model->interval, model->interval_ns);
+    check_totals(life, core, "interval", &model->interval, model->interval_ns);
     model->interval = state->total;
     model->interval_ns = state->total_end_ns;
   }
-  if (!isnan(play_load(play, core)))
-    return;
-  if (life->interval_s >= 0.02 && model->calm > RECOVERY_SAMPLES &&
-      state->source == before) {
-    print_error("after %.3f s core %d (%s) has no load, and nothing went wrong "
-                "lately\n",
-                life->played_s, core, source_name(state->source));
-    fail();
+  check_shown(life, core);
+  if (state->condemned != 0) {
+    describe(life);
+    fail_msg("after %.3f s a right counter is condemned on core %d",
+             life->played_s, core);
+  }
+  /* Work of a single core that leaves nothing to the tick looks as if the
+   * columns stood still, until its idle time is a tick. */
+  if (isnan(play_load(play, core)) && life->interval_s >= 0.02 &&
+      model->calm > RECOVERY_SAMPLES && state->source == before &&
+      !play->engine->stat_still) {
+    describe(life);
+    fail_msg("after %.3f s core %d (%s) has no load, and nothing went wrong "
+             "lately",
+             life->played_s, core, source_name(state->source));
   }
 }
 
 /* ---------------------------------------------------------------------------
- * One run
+ * A life
  */
+
+static void note_sources(struct life *life,
+                         enum source_kind before[CORES_MAX_PLAYED]) {
+  for (int i = 0; i < life->cores; i++) {
+    const struct core *state = play_core(&life->play, i);
+    before[i] = play_source(&life->play, i);
+    life->model[i].before_ns = state != NULL ? state->total_end_ns : 0;
+    if (state != NULL)
+      life->play.before[i] = state->total;
+  }
+}
+
+/* Lets the interval pass, in which loads may change at any time. */
+static void pass_interval(struct life *life) {
+  uint64_t left_ns = (uint64_t)(life->interval_s * 1e9);
+  while (once_in(3)) {
+    uint64_t part_ns = (uint64_t)uniform(0, (double)left_ns);
+    pass(life, part_ns);
+    left_ns -= part_ns;
+    change_loads(life);
+  }
+  pass(life, left_ns);
+}
+
+static int take_sample(struct life *life, bool late) {
+  if (life->load == NULL)
+    return engine_sample(life->play.engine, late);
+  return percore_load_update(life->load) == 0 ? 0 : -errno;
+}
 
 static void sample(struct life *life) {
   struct play *play = &life->play;
   enum source_kind before[CORES_MAX_PLAYED];
-  for (int i = 0; i < life->cores; i++) {
-    before[i] = play_source(play, i);
-    if (play_core(play, i) != NULL)
-      life->model[i].before_ns = play_core(play, i)->total_end_ns;
-  }
-  next_moment(life);
+  note_sources(life, before);
   change_loads(life);
-  pass(life, (uint64_t)(life->interval_s * 1e9));
+  pass_interval(life);
   bool late = go_wrong(life);
-  for (int i = 0; i < life->cores; i++) {
-    struct model *model = &life->model[i];
-    struct moment *moment = &model->moment[model->last];
-    moment->time_ns = play->fake->monotonic_ns;
-    play->fake->cores[i].column_ns[3] += moment->misread_ns;
-  }
-  int status = late ? play_sample_late(play, 0) : play_sample(play, 0);
-  if (status != 0 && !life->no_columns)
+  for (int i = 0; i < life->cores; i++)
+    play->fake->cores[i].column_ns[3] += life->model[i].misread;
+  int status = take_sample(life, late);
+  if (status != 0 && !life->no_columns) {
+    describe(life);
     fail_msg("after %.3f s: %s", life->played_s, strerror(-status));
+  }
   for (int i = 0; i < life->cores; i++) {
     struct model *model = &life->model[i];
-    play->fake->cores[i].column_ns[3] -= model->moment[model->last].misread_ns;
+    if (model->misread != 0)
+      model->misread_ns = play->fake->monotonic_ns;
+    play->fake->cores[i].column_ns[3] -= model->misread;
+    model->misread = 0;
     check_core(life, i, before[i]);
     model->calm++;
   }
 }
 
-static void start(struct life *life) {
-  static const double intervals[] = {0.013, 0.1, 1.154, 1.154, 4.6, 10};
+static void draw(struct traits *traits) {
+  *traits = (struct traits){
+      .counter = random_next() % COUNTERS,
+      .library = once_in(4),
+      .is_virtual = once_in(2),
+      .steal_apart = once_in(2),
+      .polls = once_in(3),
+      .misses = once_in(6),
+      .at_ticks = once_in(6),
+      .is_periodic = once_in(3),
+      .slow = once_in(4),
+      .bounces = once_in(3),
+      .no_uevents = once_in(2),
+      .counters_fail = once_in(3),
+      .columns_fail = once_in(3),
+      .stands_still = once_in(4),
+      .suspends = once_in(4),
+      .pauses = once_in(4),
+  };
+  traits->pauses &= traits->counter != MPERF; /* which is of a real machine */
+  traits->is_virtual |= traits->pauses || traits->counter == REF_CYCLES;
+  traits->is_virtual &= traits->counter != MPERF;
+  traits->is_periodic &= traits->at_ticks;
+  traits->hides_steal =
+      traits->is_virtual && traits->counter != CLOCK && once_in(3);
+  traits->misses &= !traits->at_ticks;
+}
+
+#define PMU "/sys/bus/event_source/devices/armv8_pmuv3_0"
+
+/* On arm64, /proc/cpuinfo does not tell whether a machine is virtual. */
+static void add_cnt_cycles(struct fake_machine *fake) {
+  fake_machine_file(fake, "/proc/cpuinfo",
+                    "processor\t: 0\nFeatures\t: fp asimd evtstrm\n");
+  fake_machine_file(fake, PMU "/type", "8\n");
+  fake_machine_file(fake, PMU "/format/event", "config:0-15\n");
+  fake_machine_file(fake, PMU "/events/cnt_cycles", "event=0x4004\n");
+  fake_machine_counter(fake, 8, 0x4004, FAKE_PER_UNHALTED, 1e9);
+  fake->machine.system_counter_hz = 1e9;
+}
+
+static void start_machine(struct life *life) {
+  const struct traits *traits = &life->traits;
   struct play *play = &life->play;
-  memset(life, 0, sizeof *life);
-  life->cores = 1 + (int)(random_next() % CORES_MAX_PLAYED);
-  life->interval_s = intervals[random_next() % 6];
-  switch (random_next() % 3) {
-  case 0:
-    play_start_mperf(play, life->cores, 0.5);
-    break;
-  case 1:
-    play_start_ref_cycles(play, life->cores, 0.5);
-    break;
-  default:
-    play_start(play, life->cores);
-  }
+  struct fake_machine *fake;
+  play_start(play, life->cores);
   play->options.journal = (struct journal){0};
-  play->fake->steal_apart = once_in(2);
-  if (play->fake->steal_apart)
-    fake_machine_btf(play->fake, "idle_stealtime");
+  fake = play->fake;
+  if (traits->is_virtual)
+    fake_machine_hypervisor(fake);
+  if (traits->counter == MPERF || traits->counter == REF_CYCLES)
+    fake_machine_msr(fake, PLAY_TSC_HZ, traits->counter == MPERF);
+  if (traits->counter == REF_CYCLES)
+    fake_machine_ref_cycles(fake, PLAY_TSC_HZ);
+  if (traits->counter == CNT_CYCLES)
+    add_cnt_cycles(fake);
+  if (traits->counter == CLOCK)
+    fake_machine_pin_clock(fake);
+  if (traits->at_ticks && !traits->is_periodic)
+    fake_machine_file(fake, "/proc/cmdline", "quiet nohz=off\n");
+  if (traits->steal_apart || traits->misses)
+    fake_machine_btf(fake, !traits->misses       ? "idle_stealtime"
+                           : traits->steal_apart ? "idle_stealtime idle_dyntick"
+                                                 : "idle_dyntick");
+  fake->steal_apart = traits->steal_apart;
+  fake->cpuidle_states = traits->polls ? 3 : 0;
+  fake->poll_ns = once_in(2) ? 0 : (uint64_t)uniform(1e3, 500e3);
+  fake->hotplug_events = !traits->no_uevents;
   for (int i = 0; i < life->cores; i++)
     for (int column = 0; column < 10; column++)
-      play->fake->cores[i].column_ns[column] = uniform(1e15, 2e15);
+      if (column != 7 || (traits->is_virtual && !traits->hides_steal))
+        fake->cores[i].column_ns[column] = uniform(1e15, 2e15);
   for (int i = 0; i < life->cores; i++)
-    life->model[i].moment[0].time_ns = play->fake->monotonic_ns;
-  play_open(play);
+    change_load(traits, &fake->cores[i]);
+  fake->passed = remember;
+  fake->passed_context = life;
+  remember(life);
 }
 
-/* Plays one random machine for LIFE_SECONDS or for 5000 intervals, whichever is
- * shorter. Adds the numbers of its windows and violations, and returns the
- * simulated time in seconds. */
-static double live(uint64_t *windows, uint64_t *violations) {
+static void prove(struct life *life) {
+  static const enum source_kind kinds[] = {[MPERF] = SOURCE_MPERF,
+                                           [REF_CYCLES] = SOURCE_REF_CYCLES,
+                                           [CNT_CYCLES] = SOURCE_EVENT};
+  enum counter counter = life->traits.counter;
+  if (counter != NO_COUNTER && counter != CLOCK)
+    play_proof(&life->play, kinds[counter],
+               counter == CNT_CYCLES || !once_in(4) ? PROOF_PROVEN
+                                                    : PROOF_UNPROVEN);
+  if (engine_source(life->play.engine, SOURCE_IDLE)->proof != PROOF_PENDING)
+    return; /* it needs none */
+  play_proof(&life->play, SOURCE_IDLE,
+             once_in(3)              ? PROOF_UNPROVEN
+             : life->traits.at_ticks ? PROOF_TICK_SAMPLED
+                                     : PROOF_PROVEN);
+}
+
+static void start(struct life *life) {
+  static const double intervals[] = {0.013, 0.1, 1.154, 1.154, 4.6, 10};
+  draw(&life->traits);
+  life->cores = 1 + (int)(random_next() % CORES_MAX_PLAYED);
+  life->interval_s = intervals[random_next() % 6];
+  if (life->traits.library)
+    life->interval_s = fmax(life->interval_s, 0.1);
+  start_machine(life);
+  if (!life->traits.library) {
+    play_open(&life->play);
+  } else {
+    const struct percore_load_options options = {.board = "never",
+                                                 .shortest_window = 0.05};
+    assert_int_equal(
+        load_open(&life->load, &life->play.fake->machine, &options), 0);
+    life->play.engine = life->load->engine;
+  }
+  prove(life);
+}
+
+/* Plays the life of a machine: LIFE_SECONDS or LIFE_SAMPLES, whichever is
+ * shorter. */
+static const struct life *live(uint64_t seed) {
   static struct life life;
+  life = (struct life){.seed = seed};
+  random_state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  for (int i = 0; i < 10; i++)
+    random_next();
   start(&life);
-  double length_s = fmin(LIFE_SECONDS, life.interval_s * 5000);
+  double length_s = fmin(LIFE_SECONDS, life.interval_s * LIFE_SAMPLES);
   while (life.played_s < length_s)
     sample(&life);
-  *windows += life.windows;
-  *violations += life.violations;
+  if (life.load != NULL) {
+    percore_load_close(life.load);
+    life.play.engine = NULL;
+  }
   play_end(&life.play);
-  return life.played_s;
+  return &life;
 }
 
-TEST(in_a_million_intervals_the_truth_is_within_the_bounds) {
-  const char *given = getenv("PERCORE_TEST_SEED");
-  uint64_t seed = given != NULL ? strtoull(given, NULL, 0)
-                                : (uint64_t)time(NULL) * 1000003 + 1;
-  print_message("PERCORE_TEST_SEED=%llu\n", (unsigned long long)seed);
-  random_state = seed ^ UINT64_C(0x9e3779b97f4a7c15);
+static uint64_t number_in(const char *variable, uint64_t otherwise) {
+  const char *given = getenv(variable);
+  return given != NULL ? strtoull(given, NULL, 0) : otherwise;
+}
+
+TEST(in_a_million_windows_the_truth_is_within_the_bounds) {
+  uint64_t seed =
+      number_in("PERCORE_TEST_SEED", (uint64_t)time(NULL) * 1000003);
+  uint64_t wanted = number_in("PERCORE_TEST_WINDOWS", WINDOWS);
+  uint64_t windows = 0, violations = 0, lives = 0;
   double played_s = 0;
-  uint64_t windows = 0, violations = 0;
-  while (played_s < SECONDS || windows < WINDOWS)
-    played_s += live(&windows, &violations);
-  print_message("%.0f s simulated, %llu windows, %llu out of bounds\n",
-                played_s, (unsigned long long)windows,
-                (unsigned long long)violations);
+  print_message("PERCORE_TEST_SEED=%llu\n", (unsigned long long)seed);
+  for (; windows < wanted; lives++) {
+    const struct life *life = live(seed + lives);
+    windows += life->windows;
+    violations += life->violations;
+    played_s += life->played_s;
+  }
+  print_message("%llu machines, %.0f s simulated, %llu windows, %llu out of "
+                "bounds\n",
+                (unsigned long long)lives, played_s,
+                (unsigned long long)windows, (unsigned long long)violations);
   assert_true((double)violations <= VIOLATIONS_MAX * (double)windows);
 }

@@ -37,6 +37,37 @@ TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
   assert_nan(snapshot->cores[1].unaccounted);
 }
 
+TEST(idle_polls_are_load_but_neither_taken_nor_hidden) {
+  for (int counter = 0; counter < 2; counter++) {
+    FIGURES_PLAY(2, 0.2);
+    it.play.options.source = counter ? SOURCE_AUTO : SOURCE_IDLE;
+    it.play.fake->cpuidle_states = 3;
+    figures_play_start(&it);
+    struct core_figures *core = &figures_play_seconds(&it, 10)->cores[1];
+    assert_nan(core->idle_poll);
+    assert_nan(core->taken);
+    struct fake_core *polls = &it.play.fake->cores[1];
+    polls->load = 0.5;
+    polls->polled = 0.3;
+    polls->idle = 0.8;
+    polls->seen = 0.2;
+    figures_play_windows(&it, 2);
+    figures_play_interval(&it);
+    core = figures_play_seconds(&it, 10)->cores;
+    assert_nan(core[0].idle_poll);
+    assert_near(core[0].taken, 0.2, 0.003);
+    assert_near(core[1].busy, 0.5, 0.003);
+    assert_near(core[1].idle_poll, 0.3, 0.003);
+    assert_near(core[1].taken, 0.2, 0.003);
+    assert_near(core[1].hidden, 0, 0.005);
+    polls->load = 0.2;
+    polls->polled = 0;
+    core = &figures_play_seconds(&it, 10)->cores[1];
+    assert_near(core->idle_poll, 0, 0.003);
+    assert_near(core->taken, 0.2, 0.003);
+  }
+}
+
 TEST(steal_is_a_share_of_wall_time) {
   FIGURES_PLAY(2, 0.3);
   fake_machine_hypervisor(it.play.fake);

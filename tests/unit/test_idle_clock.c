@@ -140,6 +140,29 @@ TEST(a_halt_under_way_counts_to_the_end_of_the_read) {
   assert_int_equal(reading.halted_ns, 7 * SECOND + play->now_ns - 990 * SECOND);
 }
 
+/* In its namespace, this process sees another time than the clock. */
+TEST(in_a_time_namespace_a_halt_under_way_counts_to_the_end_of_the_read) {
+  static const int64_t offsets_s[] = {100000, -300, 0};
+  for (int i = 0; i < 3; i++) {
+    int64_t offset_ns = offsets_s[i] * SECOND + 500000000;
+    char text[96];
+    snprintf(text, sizeof text,
+             "monotonic  %10lld 500000000\nboottime            0         0\n",
+             (long long)offsets_s[i]);
+    fake_machine_file(play->fake, "/proc/self/timens_offsets", text);
+    play->now_ns = 1000 * SECOND + offset_ns;
+    open_clock(play, true);
+    play->words[2] = 7 * SECOND - 990 * SECOND;
+    assert_int_equal(read_core(play, 2, &reading), 0);
+    assert_int_equal(reading.time_ns, play->now_ns);
+    assert_int_equal(reading.halted_ns, 17 * SECOND + 1000);
+    play->words[2] = 17 * SECOND; /* it has woken */
+    assert_int_equal(read_core(play, 2, &reading), 0);
+    if (i < 2)
+      idle_clock_close(play->clock);
+  }
+}
+
 TEST(halted_time_never_steps_back) {
   struct reading before, after;
   open_clock(play, true);

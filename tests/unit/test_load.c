@@ -258,6 +258,35 @@ TEST(the_frequency_is_that_of_unhalted_time) {
   }
 }
 
+TEST(without_a_source_opening_says_so) {
+  for (int i = 0; i < 2; i++) {
+    struct fake_machine *fake = fake_machine_new(1);
+    const struct percore_load_options options = {.board = "never"};
+    struct percore_load *load = NULL;
+    if (i == 0)
+      fake_machine_file(fake, "/proc/stat", "");
+    else
+      fake_machine_fail(fake, "/proc/stat", EACCES);
+    assert_int_equal(load_open(&load, &fake->machine, &options), -ENOTSUP);
+    fake_machine_free(fake);
+  }
+}
+
+TEST(the_clock_is_found_at_once_where_proc_stat_cannot_be_used) {
+  struct fake_machine *fake = fake_machine_new(2);
+  fake->lxcfs = fake->lxcfs_stat_only = true;
+  fake_machine_idle_clock(fake);
+  fake_machine_load(fake, 0.4);
+  struct percore_load *load = open_fake(fake, false);
+  fake_machine_run(fake, FAKE_SECOND);
+  assert_int_equal(percore_load_update(load), 0);
+  assert_string_equal(percore_load_source(load, 0), "bpf");
+  assert_near(percore_load_get(load, 0), 0.4, 1e-6);
+  assert_int_equal(fake->clock.loads, 1);
+  percore_load_close(load);
+  fake_machine_free(fake);
+}
+
 /* The clock of the fake machine does not advance, so a proof cannot be run. */
 TEST(a_proof_that_could_not_be_run_is_repeated_by_updates) {
   struct fake_machine *fake = fake_machine_new(1);

@@ -21,6 +21,7 @@ static struct core_figures busy_core(int number, double load) {
                                .busy_min = load / 2,
                                .busy_max = load,
                                .taken = NAN,
+                               .idle_poll = NAN,
                                .sibling_busy = NAN,
                                .load_average = {load, load, load},
                                .hidden = -0.005,
@@ -112,6 +113,18 @@ TEST(what_is_taken_is_shown_if_it_is_less_than_a_load) {
   out = table_of(fixture, (struct screen){0});
   assert_non_null(strstr(out, " core  load % taken %  error"));
   assert_non_null(strstr(out, "    1    50.0    20.0"));
+}
+
+TEST(idle_polls_are_shown_where_a_core_polls) {
+  struct fixture *fixture = machine_of(2);
+  char *out = table_of(fixture, (struct screen){0});
+  assert_null(strstr(out, "idle_poll"));
+  fixture->core[1].busy = 0.5;
+  fixture->core[1].taken = 0.2;
+  fixture->core[1].idle_poll = 0.3;
+  out = table_of(fixture, (struct screen){0});
+  assert_non_null(strstr(out, " core  load % taken % idle_poll %  error"));
+  assert_non_null(strstr(out, "    1    50.0    20.0        30.0"));
 }
 
 TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {

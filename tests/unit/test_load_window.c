@@ -124,6 +124,85 @@ TEST(the_truth_is_between_the_bounds) {
   assert_near(percore_load_get_high(load, 2), -1, 0);
 }
 
+/* The machine runs for one of ten seconds. */
+TEST(a_window_in_which_the_machine_was_paused_has_no_load) {
+  for (int mperf = 0; mperf < 2; mperf++) {
+    start(mperf, 0);
+    for (int i = 0; i < 3; i++)
+      update_after(FAKE_SECOND);
+    fake_machine_run(play.fake, FAKE_SECOND / 2);
+    fake_machine_pause(play.fake, 9 * FAKE_SECOND);
+    update_after(FAKE_SECOND / 2);
+    for (int core = 0; core < 2; core++)
+      assert_near(percore_load_get(load, core), -1, 0);
+    update_after(FAKE_SECOND);
+    for (int core = 0; core < 2; core++)
+      assert_near(percore_load_get(load, core), 0.02, PLAY_SECOND_ERROR);
+    if (mperf == 0)
+      end();
+  }
+}
+
+TEST(callers_may_update_when_they_like) {
+  start(false, 0);
+  play.fake->cores[0].load = 0.8; /* and its work evades the tick */
+  play.fake->cores[0].seen = 0;
+  update_after(FAKE_SECOND);
+  for (int i = 0; i < 100; i++) {
+    update_after((uint64_t)(1 + i % 7) * (i % 50 == 49 ? 100 : 1) *
+                 FAKE_SECOND);
+    assert_near(percore_load_get(load, 0), 0.8, PLAY_SECOND_ERROR);
+  }
+}
+
+/* The idle columns cover the window in which the counter failed. */
+TEST(a_load_always_has_a_source) {
+  start(true, 0);
+  update_after(FAKE_SECOND);
+  assert_string_equal(percore_load_source(load, 0), "mperf");
+  play.fake->cores[0].read_error = EIO;
+  for (int i = 0; i < 3; i++) {
+    update_after(FAKE_SECOND);
+    assert_near(percore_load_get(load, 0), 0.02, PLAY_SECOND_ERROR);
+    assert_string_equal(percore_load_source(load, 0), "idle");
+  }
+}
+
+TEST(loads_end_when_their_source_does) {
+  start(false, 0);
+  for (int i = 0; i < 3; i++)
+    update_after(FAKE_SECOND);
+  fake_machine_fail(play.fake, "/proc/stat", EIO);
+  fake_machine_run(play.fake, FAKE_SECOND);
+  assert_int_equal(percore_load_update(load), -1);
+  assert_int_equal(errno, ENOTSUP);
+  assert_near(percore_load_get(load, 0), -1, 0);
+  assert_string_equal(percore_load_source(load, 0), "none");
+  fake_machine_remove(play.fake, "/proc/stat");
+  update_after(FAKE_SECOND);
+  update_after(FAKE_SECOND);
+  assert_near(percore_load_get(load, 0), 0.02, PLAY_SECOND_ERROR);
+}
+
+TEST(what_a_core_polls_in_its_idle_loop_is_room) {
+  start(false, 0);
+  play.fake->cpuidle_states = 3;
+  play.fake->cores[0].load = 0.9;
+  play.fake->cores[0].polled = 0.8;
+  play.fake->cores[0].idle = 0.9;
+  play.fake->cores[1].load = 0.5;
+  for (int i = 0; i < 10; i++)
+    update_after(FAKE_SECOND);
+  assert_near(percore_load_get(load, 0), 0.9, PLAY_SECOND_ERROR);
+  int core = -1;
+  const struct percore_load_choice by_load = {.size = sizeof by_load,
+                                              .by = PERCORE_BY_LOAD};
+  assert_int_equal(percore_load_best(load, NULL, &core, 1), 1);
+  assert_int_equal(core, 0);
+  assert_int_equal(percore_load_best(load, &by_load, &core, 1), 1);
+  assert_int_equal(core, 1);
+}
+
 TEST(a_core_that_goes_offline_loses_its_load_at_the_next_update) {
   start(true, 0);
   update_after(FAKE_SECOND);

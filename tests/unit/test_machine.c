@@ -328,12 +328,22 @@ TEST(clocks_are_those_of_this_machine) {
   }
 }
 
-TEST(no_core_changes_while_nothing_happens) {
-  struct core_set changed;
-  core_set_clear(&changed);
-  assert_int_equal(
-      fixture->machine->changed_cores(fixture->machine->context, &changed), 0);
-  assert_int_equal(core_set_count(&changed), 0);
+static uint64_t identity(const char *path) {
+  return fixture->machine->identity(fixture->machine->context, path);
+}
+
+TEST(a_directory_that_is_made_anew_has_another_identity) {
+  assert_int_equal(identity("/cpu1"), 0);
+  assert_int_equal(mkdir(full(fixture, "/cpu1"), 0700), 0);
+  uint64_t before = identity("/cpu1");
+  assert_int_not_equal(before, 0);
+  assert_int_equal(identity("/cpu1"), before);
+  /* Unlike those of sysfs, its number may be used again at once. */
+  char old[96];
+  snprintf(old, sizeof old, "%s", full(fixture, "/old"));
+  assert_int_equal(rename(full(fixture, "/cpu1"), old), 0);
+  assert_int_equal(mkdir(full(fixture, "/cpu1"), 0700), 0);
+  assert_int_not_equal(identity("/cpu1"), before);
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = setup,

@@ -39,6 +39,7 @@ static void fill_core(struct core_figures *core, int number) {
       .hidden = 0.125,
       .unaccounted = -0.0625,
       .taken = NAN,
+      .idle_poll = NAN,
       .steal = 0.01,
       .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
@@ -205,6 +206,35 @@ TEST(empty_polls_leave_room_and_other_work_does_not) {
   assert_value("percore_host-all/percent-cores_taken_min", 30);
   assert_value("percore_host-all/percent-cores_taken_mean", 61.75);
   assert_value("percore_host-all/percent-cores_taken_max", 95);
+}
+
+/* The idle loop of core 0 polls for 35 % of its time. */
+static void dispatch_idle_polls(double polled_empty) {
+  struct snapshot *snapshot = make_snapshot(2, 0);
+  polls = (struct empty_polls){.stamp_ns = polled_empty > 0 ? START : 0,
+                               .end = 1,
+                               .polled_empty = {polled_empty}};
+  snapshot->cores[0].busy = snapshot->cores[1].busy = 0.95;
+  snapshot->cores[0].taken = 0.6;
+  snapshot->cores[0].idle_poll = 0.35;
+  snapshot->cores[1].taken = 0.95;
+  empty_polls_subtract(&polls, snapshot);
+  dispatch_and_free(snapshot);
+}
+
+TEST(idle_polls_leave_room_and_are_shown_where_a_core_polls) {
+  dispatch_idle_polls(0);
+  assert_value("percore-0/percent-taken", 60);
+  assert_value("percore-0/percent-idle_poll", 35);
+  assert_value("percore-1/percent-taken", 95);
+  assert_absent("percore-1/percent-idle_poll");
+  assert_value("percore_host-all/gauge-cores_without_room", 1);
+}
+
+TEST(empty_polls_leave_room_beside_idle_polls) {
+  dispatch_idle_polls(0.5);
+  assert_value("percore-0/percent-taken", 10);
+  assert_value("percore-1/percent-taken", 95);
 }
 
 TEST(old_empty_polls_leave_no_room) {
@@ -469,9 +499,9 @@ TEST(the_documents_say_what_a_host_costs) {
               nodes.values - one.values);
   for (size_t i = 1; i < 3; i++)
     assert_says(documents[i],
-                "adds up to %d values for each core that it probes and 2 for "
-                "the host",
-                1 + WAKE_SURVEY_VALUES); /* as test_plugin_wake counts */
+                "adds up to %d values, and 2 for each idle state, for each core "
+                "that it probes, and for the host 2, and 1 for each idle state",
+                1 + WAKE_SURVEY_VALUES);
   assert_says("contrib/collectd/storage-schemas.conf",
               "a host with 32 cores produces %zu metrics", usual.series);
   assert_says("contrib/collectd/queue.conf",

@@ -98,6 +98,11 @@ TEST(a_probe_that_the_tick_saw_proves_nothing) {
   assert_int_equal(proof_judge_tick(0.86, 0.5, 0.87), PROOF_PENDING);
 }
 
+/* It slept at each tick, so idle time must have grown. */
+TEST(idle_time_that_stood_still_is_not_proven) {
+  assert_int_equal(proof_judge_tick(0.86, 0, 1), PROOF_PENDING);
+}
+
 TEST(a_probe_that_hardly_ran_proves_nothing) {
   assert_int_equal(proof_judge_tick(0.59, 0, 0), PROOF_PENDING);
   assert_int_equal(proof_judge_tick(0.59, 0, 1), PROOF_PENDING);
@@ -163,14 +168,17 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
 
 static struct machine *linux_machine;
 
-/* Reads columns whose idle time grows by ten seconds from read to read. */
+static bool is_still;
+
+/* Reads columns whose idle time grows by ten seconds from read to read, unless
+ * the file stands still. */
 static ssize_t read_idle(void *context, const char *path, char *buffer,
                          size_t size) {
   static unsigned long long idle;
   int length = 0;
   if (strcmp(path, "/proc/stat") != 0)
     return linux_machine->read_file(context, path, buffer, size);
-  idle += 1000;
+  idle += is_still ? 0 : 1000;
   for (int core = 0; core < 64; core++)
     length += snprintf(buffer + length, size - (size_t)length,
                        "cpu%d 0 0 0 %llu 0 0 0 0 0 0\n", core, idle);
@@ -190,7 +198,7 @@ static enum proof prove(const struct source *source,
   machine.perf_open = open_one;
   machine.perf_read = perf_read;
   machine.perf_close = close_one;
-  if (sleeps_left > 0)
+  if (sleeps_left > 0 || is_still)
     machine.read_file = read_idle;
   assert_int_equal(
       probe_start(&probe, &machine, sched_getcpu(), source, &cancel), 0);
@@ -252,6 +260,15 @@ TEST(without_the_period_of_the_tick_nothing_is_proven) {
   assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   clock_error = 0;
   assert_non_null(strstr(why, "failed: Operation not permitted"));
+}
+
+TEST(a_file_that_stands_still_is_refuted) {
+  const struct source source = {.kind = SOURCE_IDLE};
+  char why[WHY_SIZE];
+  is_still = true;
+  assert_int_equal(prove(&source, read_nothing, why), PROOF_REFUTED);
+  is_still = false;
+  assert_non_null(strstr(why, "/proc/stat stands still"));
 }
 
 TEST(a_proof_that_is_cancelled_refutes_nothing) {
