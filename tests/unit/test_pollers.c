@@ -530,3 +530,24 @@ TEST(a_program_is_asked_once_although_two_sockets_are_given) {
   assert_int_equal(programs[1].questions, 0);
   assert_non_null(strstr(told, "it is read already"));
 }
+
+TEST(a_given_socket_is_asked_although_its_program_was_found_as_well) {
+  start(&programs[0], POLLER_DPDK, answer_well);
+  pollers_find(pollers);
+  struct poller_server *found = calloc(1, sizeof(*found));
+  *found = (struct poller_server){
+      .pollers = pollers, .dialect = POLLER_DPDK, .pid = getpid(), .fd = -1};
+  strcpy(found->name, "found");
+  strcpy(found->path, programs[0].path);
+  pollers->servers[pollers->len++] = found;
+  ask();
+  assert_int_equal(pollers->servers[0]->told, 1);
+  assert_int_equal(found->told, 0);
+}
+
+TEST(a_socket_at_which_nobody_listens_is_told_by_its_path) {
+  start(&programs[0], POLLER_DPDK, answer_well);
+  unlink(programs[0].path);
+  ask();
+  assert_non_null(strstr(told, "/0: No such file or directory"));
+}
