@@ -52,8 +52,10 @@ def compare(rate):
              PROGRAM, "--lcores", f"1@{online_cores()[0]},7@{core}", "--no-huge",
              "-m", "64", "--no-pci", f"--file-prefix={prefix}", "--vdev",
              "net_null0", "--vdev", "net_ring0", "--", "--rate", str(rate)],
-            stdout=subprocess.DEVNULL), \
-            Collectd(pollers, interval=1, pollers=True).start() as collectd:
+            stdout=subprocess.PIPE, text=True) as program, \
+            Collectd(pollers, interval=1, pollers=True) as collectd:
+        check("forwarding\n" in program.stdout, "the producer does not start")
+        collectd.start()
         collectd.wait_for(lambda: os.path.exists(runtime.socket("pollers")), 30,
                           "an answer")
         both = [useful(region) for region in ("dpdk", "pollers")]
