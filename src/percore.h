@@ -3,7 +3,10 @@
  * It provides core loads, for schedulers that need to know which core has free
  * time, and regions, through which fast paths publish per-core counters and
  * other programs read them. C99, C++98 and later; percore.hpp adds classes for
- * C++17. Link with -lpercore (pkg-config percore). percore(3) is the manual. */
+ * C++17. Link with -lpercore (pkg-config percore). percore(3) is the manual.
+ *
+ * No call is a cancellation point (pthreads(7)), and none takes more than 8 KiB
+ * of stack. */
 #ifndef PERCORE_H
 #define PERCORE_H
 
@@ -191,7 +194,7 @@ void percore_load_close(struct percore_load *load);
  * errno report what happened; an application may ignore them. Updates do not
  * check handles: with one that no call has made, such as zeros, the program
  * crashes or overwrites other memory. With PERCORE_DEBUG defined, it aborts
- * with a message.
+ * with a message, and at other mistakes that percore(3) lists.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread
@@ -219,7 +222,7 @@ enum percore_storage {
 enum percore_kind {
   PERCORE_COUNTER = 0,  /* only grows; readers show its rate */
   PERCORE_UPDOWN = 1,   /* grows and shrinks through percore_updown_add */
-  PERCORE_GAUGE = 2,    /* set by percore_set */
+  PERCORE_GAUGE = 2,    /* signed; set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; follows all other fields */
 };
@@ -293,14 +296,18 @@ enum percore_serving {
 };
 
 /* A member that is 0 selects its default. Set size to sizeof(struct
- * percore_options). */
+ * percore_options). A library that is older than the program's percore.h takes
+ * longer structs, also those below, if the members that it does not have are 0,
+ * and otherwise fails with EINVAL. */
 struct percore_options {
   size_t size;
-  const char *instance;    /* distinguishes regions with the same name */
+  /* Distinguishes regions with the same name. "*": the lowest number from 1 on
+   * that no process has. */
+  const char *instance;
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
-  /* In addition to one per possible core. Default: 8, or the number of threads
-   * that the process has, if more. */
+  /* In addition to one per possible core. Default: 8 (256 with `inherit`), or
+   * the number of threads that the process has, if more. */
   uint32_t extra_slots;
   /* Default: the possible cores of this machine. Otherwise core numbers are
    * the application's own and are not checked against affinity. */
@@ -311,6 +318,12 @@ struct percore_options {
   /* 1: every user who can reach the runtime directory may read the region, not
    * only root and the directory's group */
   int all_users;
+  /* 1: children of fork(2), and their children, attach slots of their own in
+   * this region. See percore(3), FORK. */
+  int inherit;
+  /* sizeof(struct percore_table) and sizeof(struct percore_field): set both.
+   * Default: the sizes in libpercore 0.2. */
+  uint32_t table_size, field_size;
 };
 
 struct percore_region;
@@ -344,14 +357,16 @@ int percore_create(struct percore_region **region, const char *name,
 
 /* Tells readers that the region has ended cleanly, so that collectd does not
  * report a failure. Removes the socket and the lock file, and unmaps the
- * region. No handle may be used afterwards. Returns 0, or -1 with EBUSY while
- * threads that are still running are attached. */
+ * region. No handle may be used afterwards. A child of fork(2) only leaves the
+ * region. Returns 0, or -1 with EBUSY while threads that are still running are
+ * attached. */
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
   size_t size; /* set to sizeof */
   /* 1: readers can find the region; 0: they cannot find it yet, or it is a
-   * sink, as in a forked child. */
+   * sink, as in a forked child. In a child that counts in the region: as it was
+   * at the fork. */
   int served;
   int error; /* the errno that is the cause if served is 0; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
@@ -414,9 +429,10 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  *   EAGAIN        attached threads may still update the oldest removed row:
  *                 try again when each of them has passed a quiescent point,
  *                 sleeps, or has ended
- *   ENOMEM        no memory for another 2 MiB of rows
+ *   ENOMEM        no memory for another 2 MiB of rows, and no removed row
  *   EINVAL        no such table, an empty or too long name, or a single-row
  *                 table
+ *   EPERM         this is a child of fork(2), and the name is new
  *   ENODEV        the region is a sink
  * On every error but EEXIST, *row is a sink. */
 int percore_row_add(struct percore_region *region, uint32_t table,
@@ -480,7 +496,7 @@ int percore_attach(struct percore_region *region, const char *name, int core,
 /* Returns the slot that the calling thread attached last and still holds, or a
  * sink if the thread holds no slot. Use this in callbacks that do not receive
  * the slot as an argument. Takes about 2 ns; more if the thread alternates
- * between regions, and a system call if it has no slot. */
+ * between regions or has no slot. */
 percore_slot_t percore_this_slot(const struct percore_region *region);
 
 /* Releases a slot of the calling thread. The counts in the slot are kept.

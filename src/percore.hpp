@@ -125,10 +125,12 @@ private:
   percore_table made_;
 };
 
-/* Returns default options, with `size` set. */
+/* Returns default options, with the sizes set. */
 constexpr percore_options options() noexcept {
   percore_options made{};
   made.size = sizeof(made);
+  made.table_size = sizeof(percore_table);
+  made.field_size = sizeof(percore_field);
   return made;
 }
 

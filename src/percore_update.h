@@ -25,18 +25,6 @@
 #error "include <percore.h>"
 #endif
 
-#ifdef PERCORE_DEBUG
-#include <stdio.h>
-#include <stdlib.h>
-/* Ends the program with a message. */
-#define PERCORE_CHECK_(holds, message)                                         \
-  ((holds) ? (void)0                                                           \
-           : (fprintf(stderr, "percore: %s:%d: %s\n", __FILE__, __LINE__,      \
-                      message),                                                \
-              abort()))
-#else
-#define PERCORE_CHECK_(holds, message) ((void)0)
-#endif
 #include <time.h>
 
 #ifdef __cplusplus
@@ -53,6 +41,26 @@ extern const char percore_abi_2;
 #ifndef PERCORE_BUILDING
 __attribute__((used)) static const char *const percore_abi_check_ =
     &percore_abi_2;
+#endif
+
+/* With PERCORE_DEBUG defined, mistakes end the program with a message. The
+ * checks are implemented in debug.c. */
+#ifdef PERCORE_DEBUG
+void percore_debug_at_(const char *file, int line);
+void percore_debug_fail_(const char *message) __attribute__((noreturn));
+void percore_debug_slot_(const void *head);
+void percore_debug_row_(const void *cells);
+void percore_debug_cell_(const void *cells, uint32_t column, int is_set);
+void percore_debug_histogram_(const void *cells, uint32_t column,
+                              uint32_t sub_bits, uint32_t buckets);
+#define PERCORE_AT_ percore_debug_at_(__FILE__, __LINE__)
+#define PERCORE_CHECK_(holds, message)                                         \
+  ((holds) ? (void)0 : percore_debug_fail_(message))
+#define PERCORE_DEBUG_(call) percore_debug_##call
+#else
+#define PERCORE_AT_ ((void)0)
+#define PERCORE_CHECK_(holds, message) ((void)0)
+#define PERCORE_DEBUG_(call) ((void)0)
 #endif
 
 #define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */
@@ -145,12 +153,16 @@ static inline uint64_t *percore_words_(void *memory) {
 #define PERCORE_NO_TABLE_ "the handle of the table has not been made"
 #define PERCORE_NO_SUCH_ROW_                                                   \
   "the table has no such row: add rows with percore_row_add"
-#define PERCORE_CHECK_CELL_(cells, column)                                     \
-  PERCORE_CHECK_((cells) && (column) < PERCORE_MAX_COLUMNS,                    \
-                 "there is no such cell")
 
 static inline struct percore_slot_head *percore_head_(percore_slot_t slot) {
   PERCORE_CHECK_(slot.head, "the slot has not been attached");
+  return slot.head;
+}
+
+/* For what only the thread may do that holds the slot. */
+static inline struct percore_slot_head *percore_own_head_(percore_slot_t slot) {
+  PERCORE_CHECK_(slot.head, "the slot has not been attached");
+  PERCORE_DEBUG_(slot_(slot.head));
   return slot.head;
 }
 
@@ -198,12 +210,19 @@ percore_shared_row(percore_shared_table_t table, uint32_t row) {
  * Cells with one writer
  */
 
+static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
+  uint64_t value = __atomic_load_n(cell, __ATOMIC_RELAXED);
+  __atomic_store_n(cell, value + n, __ATOMIC_RELAXED);
+}
+
+static inline void percore_own_set_(uint64_t *cell, uint64_t value) {
+  __atomic_store_n(cell, value, __ATOMIC_RELAXED);
+}
+
 static inline void percore_cell_add_(uint64_t *cells, uint32_t column,
                                      uint64_t n) {
-  uint64_t value;
-  PERCORE_CHECK_CELL_(cells, column);
-  value = __atomic_load_n(&cells[column], __ATOMIC_RELAXED);
-  __atomic_store_n(&cells[column], value + n, __ATOMIC_RELAXED);
+  PERCORE_DEBUG_(cell_(cells, column, 0));
+  percore_own_add_(&cells[column], n);
 }
 
 static inline void percore_cell_grow_(uint64_t *cells, uint32_t column,
@@ -214,8 +233,8 @@ static inline void percore_cell_grow_(uint64_t *cells, uint32_t column,
 
 static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
                                      uint64_t value) {
-  PERCORE_CHECK_CELL_(cells, column);
-  __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
+  PERCORE_DEBUG_(cell_(cells, column, 1));
+  percore_own_set_(&cells[column], value);
 }
 
 /* Returns the bucket of a value. Each value below 2^sub_bits has its own
@@ -237,11 +256,11 @@ percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
 static inline void percore_cell_hist_add_(uint64_t *cells,
                                           percore_histogram_t histogram,
                                           uint64_t value) {
-  percore_cell_add_(cells,
-                    histogram.column +
-                        percore_histogram_bucket(histogram.sub_bits,
-                                                 histogram.buckets, value),
-                    1);
+  uint32_t bucket =
+      percore_histogram_bucket(histogram.sub_bits, histogram.buckets, value);
+  PERCORE_DEBUG_(histogram_(cells, histogram.column, histogram.sub_bits,
+                            histogram.buckets));
+  percore_own_add_(&cells[histogram.column + bucket], 1);
 }
 
 /* percore_add, percore_updown_add, percore_set, percore_hist_add and
@@ -255,6 +274,17 @@ static inline uint64_t *percore_cells_(percore_core_row_t row) {
 static inline uint64_t *percore_cells_(percore_owned_row_t row) {
   return row.owned_cells;
 }
+/* A value for percore_set. From C++11 on, a fraction does not compile. */
+#if __cplusplus >= 201103L
+template <class Value> static inline uint64_t percore_whole_(Value value) {
+  return static_cast<uint64_t>(value);
+}
+void percore_whole_(float);
+void percore_whole_(double);
+void percore_whole_(long double);
+#else
+#define percore_whole_(value) static_cast<uint64_t>(value)
+#endif
 extern "C" {
 #else
 static inline uint64_t *percore_core_cells_(percore_core_row_t row) {
@@ -267,33 +297,45 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
   __extension__ _Generic((row), percore_core_row_t                             \
                          : percore_core_cells_, percore_owned_row_t            \
                          : percore_owned_cells_)(row)
+struct percore_takes_no_fractions_ {
+  int member;
+};
+#define percore_whole_(value)                                                  \
+  (uint64_t)(__extension__ _Generic(                                           \
+      (value), float                                                           \
+      : (struct percore_takes_no_fractions_){0}, double                        \
+      : (struct percore_takes_no_fractions_){0}, long double                   \
+      : (struct percore_takes_no_fractions_){0}, default                       \
+      : (value)))
 #endif
 
 /* Adds n to a counter. */
 #define percore_add(row, column, n)                                            \
-  percore_cell_add_(percore_cells_(row), (column), (n))
+  (PERCORE_AT_, percore_cell_add_(percore_cells_(row), (column), (n)))
 
 /* Adds n, which may be negative, to an up-down counter. It is never set, so the
  * sum over the slots is right even if one core adds and another subtracts. */
 #define percore_updown_add(row, column, n)                                     \
-  percore_cell_add_(percore_cells_(row), (column),                             \
-                    PERCORE_CAST_(uint64_t, PERCORE_CAST_(int64_t, n)))
+  percore_add(row, column, PERCORE_CAST_(uint64_t, PERCORE_CAST_(int64_t, n)))
 
 /* Adds how much a counter that another program or device keeps, such as the
  * statistics of a NIC, has grown since *last, and stores its value in *last. If
  * it fell, it has begun again at 0. Set *last to 0 to include what it counted
  * before, otherwise to its present value. */
 #define percore_add_growth(row, column, value, last)                           \
-  percore_cell_grow_(percore_cells_(row), (column), (value), (last))
+  (PERCORE_AT_,                                                                \
+   percore_cell_grow_(percore_cells_(row), (column), (value), (last)))
 
-/* Sets a gauge or a state. */
+/* Sets a gauge, whose values are signed, or a state. The value must be of an
+ * integer type: a gauge of 0.25 s is one of 250 ms. */
 #define percore_set(row, column, value)                                        \
-  percore_cell_set_(percore_cells_(row), (column),                             \
-                    PERCORE_CAST_(uint64_t, value))
+  (PERCORE_AT_,                                                                \
+   percore_cell_set_(percore_cells_(row), (column), percore_whole_(value)))
 
 /* Counts a value in a histogram. */
 #define percore_hist_add(row, histogram, value)                                \
-  percore_cell_hist_add_(percore_cells_(row), (histogram), (value))
+  (PERCORE_AT_,                                                                \
+   percore_cell_hist_add_(percore_cells_(row), (histogram), (value)))
 
 /* Prefetches a row for writing. In large tables with updates in random order,
  * call this one batch ahead of the updates. */
@@ -306,14 +348,17 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 /* Adds n to a cell. Any thread and signal handlers may call this. */
 static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
                                       uint64_t n) {
-  PERCORE_CHECK_CELL_(row.shared_cells, column);
+  PERCORE_DEBUG_(cell_(row.shared_cells, column, 0));
   __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
 }
 
-/* Sets a gauge or a state of a SHARED table; the last call wins. */
-static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
-                                      uint64_t value) {
-  PERCORE_CHECK_CELL_(row.shared_cells, column);
+/* Sets a gauge or a state of a SHARED table, like percore_set; the last call
+ * wins. */
+#define percore_shared_set(row, column, value)                                 \
+  (PERCORE_AT_, percore_shared_set_((row), (column), percore_whole_(value)))
+static inline void percore_shared_set_(percore_shared_row_t row,
+                                       uint32_t column, uint64_t value) {
+  PERCORE_DEBUG_(cell_(row.shared_cells, column, 1));
   __atomic_store_n(&row.shared_cells[column], value, __ATOMIC_RELAXED);
 }
 
@@ -321,11 +366,16 @@ static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
  * Sections: readers see all updates of a section or none
  */
 
+/* The counter is odd already if a thread ended inside a section of the row. The
+ * thread sanitizer of gcc knows no fences. */
 static inline void percore_sequence_begin_(uint64_t *sequence) {
+#ifdef __SANITIZE_THREAD__
+  __atomic_fetch_or(sequence, 1, __ATOMIC_ACQ_REL);
+#else
   uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
-  PERCORE_CHECK_(!(now & 1), "sections do not nest");
-  __atomic_store_n(sequence, now + 1, __ATOMIC_RELAXED);
+  __atomic_store_n(sequence, now | 1, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
 }
 
 static inline void percore_sequence_end_(uint64_t *sequence) {
@@ -338,21 +388,26 @@ static inline void percore_sequence_end_(uint64_t *sequence) {
  * Sections must not nest (with PERCORE_DEBUG defined, nesting aborts) and
  * should be short: a handful of adds. */
 static inline void percore_begin(percore_slot_t slot) {
-  percore_sequence_begin_(&percore_head_(slot)->sequence);
+  PERCORE_CHECK_(!(percore_own_head_(slot)->sequence & 1),
+                 "sections do not nest");
+  percore_sequence_begin_(&slot.head->sequence);
 }
 
 static inline void percore_end(percore_slot_t slot) {
-  percore_sequence_end_(&percore_head_(slot)->sequence);
+  percore_sequence_end_(&percore_own_head_(slot)->sequence);
 }
 
 /* Begin and end a section of updates of one row of an OWNED table that has
  * PERCORE_CONSISTENT. In other tables they update a scratch word and have no
- * effect. */
+ * effect. If a thread ends inside a section, readers report the row as torn
+ * until the next section of the row ends. */
 static inline void percore_row_begin(percore_owned_row_t row) {
+  PERCORE_DEBUG_(row_(row.owned_cells));
   percore_sequence_begin_(row.sequence);
 }
 
 static inline void percore_row_end(percore_owned_row_t row) {
+  PERCORE_DEBUG_(row_(row.owned_cells));
   percore_sequence_end_(row.sequence);
 }
 
@@ -378,10 +433,6 @@ static inline uint64_t percore_tsc(void) {
 #endif
 }
 
-static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
-  percore_cell_add_(cell, 0, n);
-}
-
 /* Counts a quiescent point. */
 static inline void percore_pass_(uint64_t *points) {
   uint64_t passed = __atomic_load_n(points, __ATOMIC_RELAXED);
@@ -394,7 +445,7 @@ static inline void percore_pass_(uint64_t *points) {
  * before the thread looks up its next row is issued by percore_row_remove or
  * percore_row_add on behalf of all threads (membarrier). */
 static inline void percore_quiescent(percore_slot_t slot) {
-  percore_pass_(&percore_head_(slot)->quiescent);
+  percore_pass_(&percore_own_head_(slot)->quiescent);
 }
 
 /* Returns up to when total_cycles has the thread's time: when it last polled,
@@ -420,7 +471,7 @@ void percore_check_cpu_(percore_slot_t slot, uint64_t tsc)
  * point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
-  struct percore_slot_head *head = percore_head_(slot);
+  struct percore_slot_head *head = percore_own_head_(slot);
   uint64_t total = tsc - head->origin_tsc, elapsed = total - head->total_cycles;
   if (__builtin_expect(elapsed > head->long_round, 0)) {
     percore_poll_long_(slot, tsc, n);
@@ -429,7 +480,7 @@ percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   /* In this order, a poll takes the fewest cycles. */
   percore_own_add_(&head->items, n);
   percore_own_add_(&head->empty_polls, n == 0);
-  percore_cell_set_(&head->total_cycles, 0, total);
+  percore_own_set_(&head->total_cycles, total);
   percore_own_add_(&head->busy_cycles, n ? elapsed : 0);
   percore_pass_(&head->polls);
 }
@@ -452,7 +503,7 @@ static inline void percore_sleep(percore_slot_t slot) {
 }
 
 static inline void percore_wake(percore_slot_t slot) {
-  struct percore_slot_head *head = percore_head_(slot);
+  struct percore_slot_head *head = percore_own_head_(slot);
   uint64_t now = percore_tsc(), slept = now - head->asleep_tsc;
   if (head->asleep_tsc == 0 || slept > now)
     slept = 0; /* no percore_sleep, or the clock has restarted */
@@ -469,6 +520,28 @@ static inline void percore_wake(percore_slot_t slot) {
 
 #ifdef __cplusplus
 }
+#endif
+
+/* So that the checks know the line of the caller. */
+#ifdef PERCORE_DEBUG
+#define percore_core_row(slot, table, row)                                     \
+  (PERCORE_AT_, percore_core_row(slot, table, row))
+#define percore_owned_row(table, row)                                          \
+  (PERCORE_AT_, percore_owned_row(table, row))
+#define percore_shared_row(table, row)                                         \
+  (PERCORE_AT_, percore_shared_row(table, row))
+#define percore_shared_add(row, column, n)                                     \
+  (PERCORE_AT_, percore_shared_add(row, column, n))
+#define percore_begin(slot) (PERCORE_AT_, percore_begin(slot))
+#define percore_end(slot) (PERCORE_AT_, percore_end(slot))
+#define percore_row_begin(row) (PERCORE_AT_, percore_row_begin(row))
+#define percore_row_end(row) (PERCORE_AT_, percore_row_end(row))
+#define percore_quiescent(slot) (PERCORE_AT_, percore_quiescent(slot))
+#define percore_poll_at(slot, tsc, n)                                          \
+  (PERCORE_AT_, percore_poll_at(slot, tsc, n))
+#define percore_poll(slot, n) (PERCORE_AT_, percore_poll(slot, n))
+#define percore_sleep(slot) (PERCORE_AT_, percore_sleep(slot))
+#define percore_wake(slot) (PERCORE_AT_, percore_wake(slot))
 #endif
 
 #endif

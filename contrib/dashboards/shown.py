@@ -90,7 +90,7 @@ VECTORS = tuple(f'softirq_{name}' for name in (
 CSTATES = ('cstate_*', 'idle_poll')
 SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
 EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped',
-          'rows_left_out')
+          'rows_left_out', 'new_rows_left_out')
 # Marked on the dashboard of a host, because a load may change with its source.
 SOURCE_CHANGES = Series('self', 'derive', 'source_changes', legend='change of source')
 REGION_EVENTS = ('attaches_refused', 'row_adds_refused')
@@ -275,12 +275,25 @@ HOST_ROWS = [
               'On average over each interval.', 'short', from_zero=True),
     ], collapsed=True),
     Row('How fast idle cores wake (block WakeLatency)', [
+        Panel('timeseries', 'Out of each idle state, median, mean of the cores',
+              [Series('$core', 'latency', ('cstate_*_p50',), legend='type_instance',
+                      over='mean'),
+               Series('self', 'latency', ('cstate_*_advertised',), legend='type_instance')],
+              (12, 9), 'From the time of a timer until the core has left its idle state or, in '
+              'states in which interrupts are on, until the interrupt. Moves if a state has '
+              'become slower, not if cores use other states. advertised: by the idle driver.',
+              's', from_zero=True),
+        Panel('timeseries', 'Out of each idle state, 99 %, mean of the cores',
+              [Series('$core', 'latency', ('cstate_*_p99',), legend='type_instance',
+                      over='mean')], (12, 9),
+              'Of states from which at least 1000 probes have woken a core.', 's',
+              from_zero=True),
         *(Panel('timeseries', title, [Series('$core', 'latency', name)], (8, 8), text, 's',
                 from_zero=True)
           for title, name, text in (
-              ('Out of the idle state, 99 %', 'timer_wake_p99',
+              ('Out of any idle state, 99 %', 'timer_wake_p99',
                'From the time of a timer until the core has left its idle state. Only idle states '
-               'in which interrupts are off. All datapoints since collectd was started.'),
+               'in which interrupts are off. Moves if cores use other states, too.'),
               ('To the interrupt, 99 %', 'timer_intr_p99',
                'From the time of a timer until its interrupt is entered.'),
               ('To the interrupt, median', 'timer_intr_p50',
@@ -314,7 +327,8 @@ HOST_ROWS = [
         Panel('timeseries', 'Events',
               [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
               'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '
-              'rows_left_out: rows of regions that are counted only in `other`.', 'ops',
+              'rows_left_out: rows of regions that are counted only in `other`; '
+              'new_rows_left_out: because a program names its rows anew all the time.', 'ops',
               from_zero=True),
         Panel('timeseries', 'Worst lateness and cost of a sample',
               [Series('self', 'duration', ('lateness', 'sample_cost'), legend='type_instance',

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #define NS_PER_S UINT64_C(1000000000)
+#define HOUR_NS (3600 * NS_PER_S)
 
 static inline uint64_t clock_now_ns(clockid_t clock) {
   struct timespec now;

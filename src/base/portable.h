@@ -10,6 +10,7 @@
 #include <linux/btf.h>
 #include <linux/futex.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,6 +60,16 @@ static inline int portable_stat(int fd, mode_t *mode, uid_t *owner) {
   *mode = status.mode;
   *owner = status.uid;
   return 0;
+}
+
+/* Returns the word of a robust mutex that the kernel knows, futex(2): the tid
+ * of its owner or 0, and FUTEX_OWNER_DIED. No function tells it. */
+static inline unsigned portable_mutex_word(const pthread_mutex_t *mutex) {
+#ifdef __GLIBC__
+  return (unsigned)__atomic_load_n(&mutex->__data.__lock, __ATOMIC_ACQUIRE);
+#else /* musl */
+  return (unsigned)__atomic_load_n((const int *)mutex + 1, __ATOMIC_ACQUIRE);
+#endif
 }
 
 /* ---------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "load.h"
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/sized.h"
 #include "cycles/bounds.h"
@@ -131,13 +132,18 @@ static void publish_board(struct percore_load *load) {
  */
 
 static int make_cores(struct percore_load *load) {
-  struct topology topology;
+  /* On the heap, because the thread may have a small stack. */
+  struct topology *topology = malloc(sizeof(*topology));
   uint64_t seed = now_ns(load) ^ (uint64_t)getpid() << 40;
-  int status = topology_read(&topology, load->machine);
+  int status =
+      topology != NULL ? topology_read(topology, load->machine) : -ENOMEM;
+  if (status == 0) {
+    load->cores_len = topology->cores_len;
+    topology_free(topology);
+  }
+  free(topology);
   if (status != 0)
     return status;
-  load->cores_len = topology.cores_len;
-  topology_free(&topology);
   size_t len = (size_t)load->cores_len;
   load->starts = calloc(len, sizeof(*load->starts));
   load->figures = calloc(len * BOARD_COLUMNS, sizeof(*load->figures));
@@ -302,12 +308,14 @@ int percore_load_open(struct percore_load **result,
                       const struct percore_load_options *given) {
   struct percore_load_options options = {0};
   int status = -EINVAL;
+  NOT_CANCELLED;
   if (sized_copy(&options, sizeof(options), given))
     status = load_open(result, NULL, &options);
   return status == 0 ? 0 : load_failed(-status);
 }
 
 void percore_load_close(struct percore_load *load) {
+  NOT_CANCELLED;
   if (load == NULL)
     return;
   close_counters(load);
@@ -322,6 +330,7 @@ void percore_load_close(struct percore_load *load) {
 }
 
 int percore_load_update(struct percore_load *load) {
+  NOT_CANCELLED;
   pthread_mutex_lock(&load->mutex);
   int status = update(load, false);
   pthread_mutex_unlock(&load->mutex);

@@ -1,20 +1,12 @@
 #include "cpuidle.h"
 
-#include <ctype.h>
+#include "base/metric_name.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STATE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/"
-
-/* Replaces every character with '_' except letters, digits, '-', '_' and '.',
- * because the name of a metric may not contain any other characters. Idle
- * drivers use names such as "haltpoll idle". Cuts the name at a newline. */
-static void clean_name(char *name) {
-  name[strcspn(name, "\n")] = '\0';
-  for (; *name != '\0'; name++)
-    if (!isalnum((unsigned char)*name) && strchr("-_.", *name) == NULL)
-      *name = '_';
-}
 
 static bool read_state(struct cpuidle_state *state,
                        const struct machine *machine, int core, int number) {
@@ -25,7 +17,7 @@ static bool read_state(struct cpuidle_state *state,
       machine_read_u64(machine, &state->entries, STATE "usage", core, number) !=
           0)
     return false;
-  clean_name(state->name);
+  metric_name_clean(state->name);
   state->poll = strcmp(state->name, "POLL") == 0;
   return state->name[0] != '\0' && state->entries <= INT64_MAX &&
          !__builtin_mul_overflow(time_us, UINT64_C(1000), &state->time_ns);

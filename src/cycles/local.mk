@@ -7,6 +7,7 @@ libcycles_la_SOURCES = \
 	src/base/clock.h \
 	src/base/portable.h \
 	src/base/descriptors.c src/base/descriptors.h \
+	src/base/metric_name.h \
 	src/base/number.c src/base/number.h \
 	src/base/why.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \

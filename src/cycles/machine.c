@@ -42,10 +42,15 @@ static uint64_t linux_clock_ns(void *context, clockid_t clock) {
  * Files
  */
 
-static int under_sysroot(const struct linux_machine *self, const char *path,
-                         char full[PATH_MAX]) {
-  int length = snprintf(full, PATH_MAX, "%s%s", self->sysroot, path);
-  return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+/* Paths are in the heap, because a thread of the application may have a small
+ * stack. */
+static void free_path(char **path) { free(*path); }
+#define PATH __attribute__((cleanup(free_path))) char *
+
+/* Returns NULL if out of memory. */
+static char *under_sysroot(const struct linux_machine *self, const char *path) {
+  char *full;
+  return asprintf(&full, "%s%s", self->sysroot, path) >= 0 ? full : NULL;
 }
 
 /* Reads in parts, because sysfs gives a page at a time, and valgrind examines
@@ -119,7 +124,6 @@ static void keep(int *place, int fd) {
  * a proof reads it, too. */
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                size_t size) {
-  char full[PATH_MAX];
   int *place = place_of(context, path);
   if (place != NULL && *place > 0) {
     ssize_t got = pread(*place, buffer, size, 0);
@@ -132,9 +136,9 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
       *place = 0;
     }
   }
-  int status = under_sysroot(context, path, full);
-  if (status != 0)
-    return status;
+  PATH full = under_sysroot(context, path);
+  if (full == NULL)
+    return -ENOMEM;
   /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
   int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
@@ -148,27 +152,23 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
 }
 
 static bool linux_is_fuse(void *context, const char *path) {
-  char full[PATH_MAX];
+  PATH full = under_sysroot(context, path);
   struct statfs kind;
-  return under_sysroot(context, path, full) == 0 && statfs(full, &kind) == 0 &&
-         kind.f_type == FUSE_MAGIC;
+  return full != NULL && statfs(full, &kind) == 0 && kind.f_type == FUSE_MAGIC;
 }
 
 static uint64_t linux_identity(void *context, const char *path) {
-  char full[PATH_MAX];
+  PATH full = under_sysroot(context, path);
   struct stat status;
-  return under_sysroot(context, path, full) == 0 && stat(full, &status) == 0
-             ? status.st_ino
-             : 0;
+  return full != NULL && stat(full, &status) == 0 ? status.st_ino : 0;
 }
 
 static int linux_list_directory(void *context, const char *path,
                                 void (*each)(const char *name, void *argument),
                                 void *argument) {
-  char full[PATH_MAX];
-  int status = under_sysroot(context, path, full);
-  if (status != 0)
-    return status;
+  PATH full = under_sysroot(context, path);
+  if (full == NULL)
+    return -ENOMEM;
   DIR *directory = opendir(full);
   if (directory == NULL)
     return -errno;
@@ -260,8 +260,8 @@ void machine_linux_close(struct machine *machine) {
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
-/* The largest file that is read is /proc/schedstat: a mask of all cores for each
- * core and scheduling domain, 60 MiB for 8192 cores with three domains. */
+/* The largest file that is read is /proc/schedstat: a mask of all cores for
+ * each core and scheduling domain, 60 MiB for 8192 cores with three domains. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
 ssize_t machine_read_long(const struct machine *machine, const char *path,
@@ -287,11 +287,10 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
 static ssize_t read_formatted(const struct machine *machine, char *buffer,
                               size_t size, const char *path,
                               va_list arguments) {
-  char full[PATH_MAX];
-  int length = vsnprintf(full, sizeof(full), path, arguments);
-  return length < (int)sizeof(full)
+  PATH full = NULL;
+  return vasprintf(&full, path, arguments) >= 0
              ? machine->read_file(machine->context, full, buffer, size)
-             : -ENAMETOOLONG;
+             : -ENOMEM;
 }
 
 ssize_t machine_read(const struct machine *machine, char *buffer, size_t size,
@@ -325,19 +324,27 @@ int machine_read_u64(const struct machine *machine, uint64_t *value,
 int machine_read_core_set(const struct machine *machine, struct core_set *set,
                           const char *path, ...) {
   /* Enough for the longest list, which contains every second core. */
-  char text[CORES_MAX * 5 / 2 + 64];
+  enum { SIZE = CORES_MAX * 5 / 2 + 64 };
+  char *text = malloc(SIZE);
   va_list arguments;
+  if (text == NULL)
+    return -ENOMEM;
   va_start(arguments, path);
-  ssize_t length = read_formatted(machine, text, sizeof(text), path, arguments);
+  ssize_t length = read_formatted(machine, text, SIZE, path, arguments);
   va_end(arguments);
-  return length < 0 ? (int)length : core_set_parse(set, text);
+  int status = length < 0 ? (int)length : core_set_parse(set, text);
+  free(text);
+  return status;
 }
 
 bool machine_booted_with(const struct machine *machine, const char *word) {
-  char line[4096] = "", *rest = line;
-  machine_read(machine, line, sizeof(line), "/proc/cmdline");
-  for (char *each; (each = strsep(&rest, " \n")) != NULL;)
-    if (strcmp(each, word) == 0)
-      return true;
-  return false;
+  char *line = NULL;
+  size_t size = 0;
+  bool found = false;
+  ssize_t length = machine_read_long(machine, "/proc/cmdline", &line, &size);
+  char *rest = length >= 0 ? line : NULL;
+  for (char *each; !found && (each = strsep(&rest, " \n")) != NULL;)
+    found = strcmp(each, word) == 0;
+  free(line);
+  return found;
 }

@@ -65,9 +65,10 @@ static uint64_t *config_word(struct perf_event *event, const char *name,
 }
 
 /* Distributes the bits of `value` over the bits that `format` lists, such as
- * "config:0-7,32-35", lowest first. */
-static int set_bits(struct perf_event *event, const char *format,
-                    uint64_t value) {
+ * "config:0-7,32-35", lowest first. Its set would take stack from the calls
+ * that read files. */
+static __attribute__((noinline)) int
+set_bits(struct perf_event *event, const char *format, uint64_t value) {
   size_t length = strcspn(format, ":");
   uint64_t *word = config_word(event, format, length);
   struct core_set bits; /* bit lists have the same syntax as core lists */

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -240,8 +239,10 @@ int programs_load(struct programs *programs, enum clock_kind kind,
  * Pins
  */
 
-static void pin_path(char path[PATH_MAX], const char *name) {
-  snprintf(path, PATH_MAX, IDLE_CLOCK_PINS "/%s", name);
+enum { PIN_PATH_MAX = 128 };
+
+static void pin_path(char path[PIN_PATH_MAX], const char *name) {
+  snprintf(path, PIN_PATH_MAX, IDLE_CLOCK_PINS "/%s", name);
 }
 
 static int cannot(const char *what, const char *path, int error,
@@ -284,7 +285,7 @@ static int check_folder(char why[WHY_SIZE]) {
 }
 
 int programs_open(struct programs *programs, char why[WHY_SIZE]) {
-  char path[PATH_MAX];
+  char path[PIN_PATH_MAX];
   struct stat pin;
   programs_init(programs);
   int status = check_folder(why);
@@ -318,7 +319,7 @@ int programs_open(struct programs *programs, char why[WHY_SIZE]) {
 }
 
 static int pin_one(int fd, const char *name, char why[WHY_SIZE]) {
-  char path[PATH_MAX];
+  char path[PIN_PATH_MAX];
   pin_path(path, name);
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
@@ -345,7 +346,7 @@ static int mount_pins(char why[WHY_SIZE]) {
 /* Pins cpu_idle last, so that a clock with this pin has all its pins, even if
  * this process is killed. */
 int programs_pin(const struct programs *programs, char why[WHY_SIZE]) {
-  char path[PATH_MAX];
+  char path[PIN_PATH_MAX];
   pin_path(path, MAP_NAME);
   int status = mount_pins(why);
   if (status != 0)
@@ -365,7 +366,7 @@ int programs_pin(const struct programs *programs, char why[WHY_SIZE]) {
  * pin: without it they reject the clock, so no reader trusts a clock that no
  * longer sees interrupts. */
 int programs_unpin(char why[WHY_SIZE]) {
-  char path[PATH_MAX];
+  char path[PIN_PATH_MAX];
   int status = check_folder(why);
   if (status != 0)
     return status;
@@ -387,7 +388,7 @@ int programs_unpin(char why[WHY_SIZE]) {
  * its pin exists. The pin must be the same file as when the clock was opened,
  * because another clock may have been pinned in its place. */
 static bool is_attached(const struct programs *programs) {
-  char path[PATH_MAX];
+  char path[PIN_PATH_MAX];
   struct stat pin;
   if (!programs->pinned)
     return true;

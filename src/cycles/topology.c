@@ -104,21 +104,24 @@ static void read_flags(struct topology *topology,
                        const struct machine *machine) {
   /* Room for the block of the first processor; all blocks together can take
    * megabytes. */
-  char text[16384];
+  static const size_t size = 16384;
+  char *text = malloc(size);
   topology->hypervisor = topology->tsc_steady = false;
   topology->may_be_virtual = true;
-  ssize_t length = machine_read(machine, text, sizeof(text), "/proc/cpuinfo");
-  char *flags = length > 0 || length == -EFBIG ? strstr(text, "\nflags") : NULL;
-  if (flags == NULL)
+  if (text == NULL)
     return;
-  flags++;
-  char *end = strchr(flags, '\n');
+  ssize_t length = machine_read(machine, text, size, "/proc/cpuinfo");
+  char *flags = length > 0 || length == -EFBIG ? strstr(text, "\nflags") : NULL;
+  char *end = flags != NULL ? strchr(flags + 1, '\n') : NULL;
   if (end != NULL)
     memcpy(end, " ", 2); /* so that a blank follows each word */
-  topology->hypervisor = strstr(flags, " hypervisor ") != NULL;
-  topology->may_be_virtual = topology->hypervisor;
-  topology->tsc_steady = strstr(flags, " constant_tsc ") != NULL &&
-                         strstr(flags, " nonstop_tsc ") != NULL;
+  if (flags != NULL) {
+    topology->hypervisor = strstr(flags, " hypervisor ") != NULL;
+    topology->may_be_virtual = topology->hypervisor;
+    topology->tsc_steady = strstr(flags, " constant_tsc ") != NULL &&
+                           strstr(flags, " nonstop_tsc ") != NULL;
+  }
+  free(text);
 }
 
 /* ---------------------------------------------------------------------------

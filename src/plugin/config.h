@@ -26,6 +26,7 @@
 #include "board/publish.h"
 #include "cycles/sampler.h"
 #include "map_config.h"
+#include "poller/poller.h"
 #include "region_config.h"
 
 /* How many load averages are always computed: those over 60, 300 and 900 s,
@@ -65,13 +66,16 @@ struct config {
     /* The cores to probe. Empty: all measured cores or, if any core is
      * isolated, none. */
     struct core_set cores;
+    char *method;    /* what wakes the cores; NULL: a BPF timer or a thread */
     int probes;      /* per core and interval */
+    double pause_ms; /* before each probe */
     double max_load; /* in percent; a core with a higher load is not probed */
     double window_s; /* the percentiles are about this much time */
   } wake_latency;
 
   struct region_configs regions;
   struct map_configs maps;
+  struct pollers_options pollers; /* but for interval_ns and journal */
 };
 
 /* Sets every option to its default. What the options allocate is never freed,

@@ -41,6 +41,7 @@ static struct {
   uint64_t began_boottime_ns;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
+  struct pollers *pollers;           /* NULL: all of <Pollers> is off */
   c_complain_t regions_unread, unmeasured, coarse;
   bool has_read;
 } plugin;
@@ -165,7 +166,7 @@ static void try_to_start(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * Maps and wake latency
+ * Maps, wake latency and pollers
  */
 
 /* Logs an error with the consequence if a thread could not be started. */
@@ -175,6 +176,19 @@ static void check_started(int status, const char *consequence) {
           consequence, STRERROR(-status));
 }
 
+/* Pollers of another machine, which SysRoot may show, are not those of /proc.
+ */
+static int start_pollers(void) {
+#ifdef PERCORE_POLLERS
+  struct pollers_options *options = &plugin.config.pollers;
+  options->interval_ns = plugin.interval_ns;
+  options->journal = (struct journal){.write = write_journal};
+  if (plugin.config.sys_root == NULL || plugin.config.host_perf)
+    return pollers_start(&plugin.pollers, options);
+#endif
+  return 0;
+}
+
 static void start_optional_samplers(void) {
   check_started(map_sampler_start(&plugin.map_sampler, &plugin.config.maps,
                                   plugin.interval_ns),
@@ -182,6 +196,7 @@ static void start_optional_samplers(void) {
   check_started(wake_sampler_start(&plugin.wake_sampler, &plugin.config,
                                    plugin.interval_ns),
                 "wake latency is not measured");
+  check_started(start_pollers(), "no poller is asked");
 }
 
 /* ---------------------------------------------------------------------------
@@ -250,6 +265,9 @@ static int percore_shutdown(void) {
   if (can_remove_files()) {
     board_close(plugin.board);
     map_sampler_stop(plugin.map_sampler);
+#ifdef PERCORE_POLLERS
+    pollers_close(plugin.pollers);
+#endif
   }
   machine_linux_close(plugin.machine);
   wake_sampler_stop(plugin.wake_sampler);

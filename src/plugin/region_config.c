@@ -9,6 +9,7 @@
 
 static const struct region_config defaults = {
     .report_host = true,
+    .max_new_rows = 1000,
 };
 
 /* ---------------------------------------------------------------------------
@@ -69,6 +70,31 @@ static int read_top(void *into, const struct config_option *option,
   return 0;
 }
 
+static int read_buckets(void *into, const struct config_option *option,
+                        const oconfig_item_t *item) {
+  struct region_table_config *table = into;
+  const oconfig_value_t *values = item->values;
+  int len = item->values_num;
+  bool ascend = len > 1 && len <= 1 + REGION_MOST_BOUNDS;
+  for (int i = 1; ascend && i < len; i++)
+    ascend = config_is_whole(&values[i], option) &&
+             (i == 1 || values[i].value.number > values[i - 1].value.number);
+  if (!config_has_values(item, len) || !ascend ||
+      values[0].type != OCONFIG_TYPE_STRING ||
+      !region_name_is_valid(values[0].value.string, true))
+    return config_option_refuse(option, item, NULL);
+  struct region_bounds *bounds =
+      config_append(&table->buckets, &table->buckets_len, sizeof(*bounds));
+  if (bounds == NULL ||
+      (bounds->field = config_copy(values[0].value.string)) == NULL)
+    return -1;
+  while (bounds->len < (uint32_t)len - 1) {
+    bounds->at[bounds->len] = (uint64_t)values[bounds->len + 1].value.number;
+    bounds->len++;
+  }
+  return 0;
+}
+
 static const struct config_option table_options[] = {
     CONFIG_NAMES(
         "Field", struct region_table_config, fields, is_field,
@@ -85,6 +111,12 @@ static const struct config_option table_options[] = {
                 "of a field in quotes, such as 100 \"rx_bytes\"",
      .min = 1,
      .max = 1e6},
+    {.key = "Buckets",
+     .read = read_buckets,
+     .allowed = "the name of a histogram in quotes and 1 to 20 ascending whole "
+                "numbers without quotes, such as \"latency\" 1000 10000",
+     .min = 0,
+     .max = 0x1p53},
     {.key = NULL},
 };
 
@@ -151,6 +183,8 @@ static const struct config_option region_options[] = {
     CONFIG_BOOLEAN("ReportHost", struct region_config, report_host),
     CONFIG_BOOLEAN("ReportPerInstance", struct region_config,
                    report_per_instance),
+    CONFIG_NUMBER("MaxNewRows", config_integer, struct region_config,
+                  max_new_rows, "a whole number", 1, 10000000),
     {.key = "AllowUser",
      .read = config_strings,
      .add = add_user,
@@ -241,6 +275,16 @@ bool region_config_wants_field(const struct region_table_config *config,
                                const char *field) {
   return config == NULL || config->fields.len == 0 ||
          names_have(&config->fields, field);
+}
+
+const struct region_bounds *
+region_config_bounds(const struct region_table_config *config,
+                     const char *field) {
+  const struct region_bounds *found = NULL;
+  for (size_t i = 0; config != NULL && i < config->buckets_len; i++)
+    if (strcmp(config->buckets[i].field, field) == 0)
+      found = &config->buckets[i];
+  return found;
 }
 
 bool region_config_wants_row(const struct region_table_config *config,

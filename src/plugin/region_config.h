@@ -13,6 +13,15 @@ struct region_row_match {
   regex_t regex;
 };
 
+#define REGION_MOST_BOUNDS 20
+
+/* The option Buckets: the upper bounds to report of a histogram. */
+struct region_bounds {
+  char *field;
+  uint32_t len;
+  uint64_t at[REGION_MOST_BOUNDS]; /* ascending, in the reported unit */
+};
+
 /* The options of one <Table> block. */
 struct region_table_config {
   char *name;
@@ -22,6 +31,8 @@ struct region_table_config {
   uint32_t top; /* how many rows Top shows in addition to `other`; 0: the option
                    Top is not set */
   char *top_field;
+  struct region_bounds *buckets;
+  size_t buckets_len;
 };
 
 enum region_per_core {
@@ -38,6 +49,7 @@ struct region_config {
   enum region_per_core report_per_core;
   bool report_host;
   bool report_per_instance;
+  int max_new_rows; /* in an hour */
   bool users_given; /* if false, producers of every user are read */
   uid_t *users;
   size_t users_len;
@@ -80,6 +92,10 @@ region_config_table(const struct region_config *config, const char *table);
 
 bool region_config_wants_field(const struct region_table_config *config,
                                const char *field);
+/* Returns the bounds to report of this field, or NULL. */
+const struct region_bounds *
+region_config_bounds(const struct region_table_config *config,
+                     const char *field);
 bool region_config_wants_row(const struct region_table_config *config,
                              const char *row);
 

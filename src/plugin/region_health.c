@@ -207,6 +207,23 @@ static void tell_refusals(const struct region_instance *instance) {
                 instance->label, text);
 }
 
+/* Reports once that new rows are left out, and that none was for an hour. */
+static void tell_new_rows(struct region_instance *instance) {
+  struct region_budget *budget = instance->budget;
+  bool denies = budget->denied_ns != 0 &&
+                instance->watch->now.monotonic_ns - budget->denied_ns < HOUR_NS;
+  if (denies && !budget->denies)
+    tell(instance, NOTIF_WARNING,
+         "Region %s: new rows of table %s are counted only in `other`: %d have "
+         "replaced others within an hour. Name rows after what lasts, choose "
+         "them with Row, or raise MaxNewRows.",
+         budget->name, budget->denied_in, budget->config->max_new_rows);
+  else if (budget->denies && !denies)
+    tell(instance, NOTIF_OKAY, "Region %s: no new row was left out in an hour.",
+         budget->name);
+  budget->denies = denies;
+}
+
 void region_health_conclude(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   const struct region_moment *now = &watch->now;
@@ -223,6 +240,7 @@ void region_health_conclude(struct region_instance *instance) {
       (instance->complaint != 0 && instance->met))
     instance->served_ns = now->monotonic_ns;
   tell_change(instance);
+  tell_new_rows(instance);
   watch->regions += alive;
   watch->silent += instance->silent;
   watch->stale += instance->health == REGION_STALE;

@@ -372,9 +372,16 @@ static bool is_unwanted(const struct row *row, const char *name) {
 }
 
 /* True if there is no room for the values of another row. */
-static bool is_full(const struct region_sum *sum) {
+static bool lacks_values(const struct region_sum *sum) {
   return region_allowance_left(&sum->budget->values) <
          region_sum_row_values(sum);
+}
+
+/* True if no other row may be shown, except one that was shown before, or the
+ * single row of a table. */
+static bool is_full(const struct region_sum *sum) {
+  return lacks_values(sum) ||
+         (!sum->single && region_sum_new_rows(sum, sum->shown + 1) == 0);
 }
 
 /* Returns the row of the sum for an object, or `other` if the object is not
@@ -384,14 +391,15 @@ static struct region_sum_row *find_row(const struct row *row) {
   struct region_input *input = row->input;
   struct region_sum *sum = input->sum;
   bool ranks = sum->ranks_by != NULL;
-  bool full = is_full(sum);
   char name[REGION_ROW_NAME_SIZE];
   if (row->was_seen &&
       input->marks.candidate_in[row->number] == REGION_UNWANTED)
     return sum->other;
+  bool full = is_full(sum);
   if ((ranks && sum->shown == 0 && !sum->chooses_rows) ||
       (ranks && row->was_seen && !input->looks_names_up) ||
-      (!ranks && full && !input->looks_names_up && !sum->chooses_rows))
+      (!ranks && full && (row->was_seen || lacks_values(sum)) &&
+       !input->looks_names_up && !sum->chooses_rows))
     return NULL;
   if (!read_name(row, name) || is_unwanted(row, name))
     return sum->other;
@@ -639,7 +647,7 @@ void region_input_stop(struct region_input *input) {
  * first scan is left out unless from_zero is set. */
 static void grow(struct region_input *input) {
   const struct region_sum *sum = input->sum;
-  bool decreased = false;
+  enum region_growth worst = REGION_GREW;
   if (!input->scanned && !input->from_zero)
     memcpy(input->last, input->now,
            (size_t)(input->now - input->last) * sizeof(*input->last));
@@ -649,14 +657,19 @@ static void grow(struct region_input *input) {
                                : input->instance->watch->now.stamp_ns;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->columns;
-    decreased |= region_row_count(sum, sum->other, copy, input->last + at,
-                                  input->now + at);
+    worst = MAX(worst, region_row_count(sum, sum->other, copy, input->last + at,
+                                        input->now + at));
   }
-  if (decreased)
+  if (worst == REGION_FELL)
     region_warn(region_about(input->instance, NULL),
                 "region %s: counters of table %s decreased, which a producer "
                 "must never do. They are reported again once they exceed their "
                 "former values.",
+                input->instance->label, sum->table);
+  else if (worst == REGION_LEAPT)
+    region_warn(region_about(input->instance, NULL),
+                "region %s: counters of table %s grew by 2^63 or more at once. "
+                "They are reported again once the producer is restarted.",
                 input->instance->label, sum->table);
 }
 
@@ -669,13 +682,17 @@ static void finish(struct region_input *input) {
   input->ending = false;
   sum->is_new = true;
   sum->read_ns = input->instance->watch->now.monotonic_ns;
-  input->instance->watch->rows_left_out += input->left_out;
+  bool denies = is_full(sum) && !lacks_values(sum);
+  if (denies)
+    region_sum_deny(sum, input->left_out);
+  else
+    input->instance->watch->rows_left_out += input->left_out;
   if (input->left_out > 0 && sum->single)
     region_warn(region_about_sum(sum),
                 "region %s: table %s is not reported: MaxValues or MaxMemory "
                 "leave too little for its row; raise them.",
                 input->instance->budget->name, sum->table);
-  else if (input->left_out > 0)
+  else if (input->left_out > 0 && !denies)
     region_warn(region_about_sum(sum),
                 "region %s: table %s: %" PRIu64
                 " of its rows are counted only in `other`: a region may have "
@@ -765,6 +782,7 @@ void region_input_leave(struct region_input *input) {
   while (*link != input)
     link = &(*link)->next_of_sum;
   *link = input->next_of_sum;
+  region_sum_rest(sum);
   region_allowance_give(&sum->budget->memory, input->bytes);
   free(input->objects.list);
   free(input->candidates.list);

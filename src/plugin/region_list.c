@@ -17,6 +17,8 @@
 #define LIST_PART 16
 #define STEPS_AT_ONCE 64 /* between two looks at the clock */
 #define STRANGERS_ROUNDS 32
+/* A process listens at its socket within this time after binding it. */
+#define BOUND_NS NS_PER_S
 
 static struct region_instance *find_instance(const struct region_watch *watch,
                                              const struct region_title *label) {
@@ -107,8 +109,7 @@ static bool has_place(struct region_watch *watch,
                       const struct region_title *title,
                       const struct region_config *config, uid_t uid) {
   struct rlimit limit = {0};
-  long places = count_places(watch);
-  if (places > count_of_user(watch, config, uid)) {
+  if (watch->places > count_of_user(watch, config, uid)) {
     make_place(watch);
     return true;
   }
@@ -120,10 +121,10 @@ static bool has_place(struct region_watch *watch,
       "read: "
       "end producers, add the user to AllowUser, or raise "
       "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu.",
-      title->region, (unsigned)uid, places, INSTANCES_MAX,
+      title->region, (unsigned)uid, watch->places, INSTANCES_MAX,
       (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
           INSTANCE_DESCRIPTORS * INSTANCES_MAX);
-  watch->directory_ns = 0; /* tries again in the next round */
+  watch->directory_ns = watch->scan_ns = 0; /* tries again in the next round */
   return false;
 }
 
@@ -157,10 +158,10 @@ static struct region_reader *find_producer(struct region_watch *watch,
     return NULL;
   if (region_reader_connect(reader) == 0)
     return reader;
-  bool refused = region_reader_fault(reader)->text[0] != '\0';
-  if (refused)
+  if (region_reader_fault(reader)->text[0] != '\0') {
     tell_refused(watch, title, reader);
-  else if (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTSOCK)
+    watch->scan_ns = 0; /* tries again in the next scan */
+  } else if (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTSOCK)
     return reader;
   region_reader_close(reader);
   watch->strangers = true;
@@ -181,6 +182,7 @@ struct region_budget *region_budget_find(struct region_watch *watch,
   budget->config = config;
   budget->uid = uid;
   budget->log = &watch->log;
+  budget->new_row_ns = HOUR_NS / (uint64_t)config->max_new_rows;
   budget->memory.pool = &watch->memory;
   budget->values.pool = &watch->values;
   budget->next = watch->budgets;
@@ -216,6 +218,7 @@ static struct region_instance *make_instance(struct region_watch *watch,
   instance->next = watch->instances;
   watch->instances = instance;
   watch->instances_len++;
+  watch->places--;
   watch->any_met = true;
   return instance;
 }
@@ -224,33 +227,36 @@ static struct region_instance *make_instance(struct region_watch *watch,
  * A scan of the directory
  */
 
-/* Connects to a socket of this user that belongs to no known instance. Returns
- * the new instance, or NULL if none was made. */
+static uint64_t ns_of(struct timespec time) {
+  return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+/* Connects to a socket that belongs to no known instance. Returns the new
+ * instance, or NULL if none was made. */
 static struct region_instance *meet_new(struct region_watch *watch,
                                         const struct region_title *label,
-                                        uid_t owner) {
+                                        const struct stat *status) {
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
-  if (config == NULL || !has_place(watch, label, config, owner))
+  bool tried = ns_of(status->st_ctim) < watch->tried_ns &&
+               (status->st_ino + watch->round) % STRANGERS_ROUNDS != 0;
+  watch->strangers |= tried;
+  if (tried || config == NULL ||
+      !has_place(watch, label, config, status->st_uid))
     return NULL;
   struct region_reader *reader = find_producer(watch, label, config);
   return reader != NULL ? make_instance(watch, label, config, reader) : NULL;
 }
 
 static void meet(struct region_watch *watch, const struct region_title *label,
-                 uid_t owner) {
+                 const struct stat *status) {
   struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
-    instance = meet_new(watch, label, owner);
+    instance = meet_new(watch, label, status);
   if (instance == NULL)
     return;
   instance->met = instance->found_anew = true;
   region_reader_find(instance->reader, true);
-}
-
-static uint64_t time_of_change(const struct stat *status) {
-  return (uint64_t)status->st_mtim.tv_sec * NS_PER_S +
-         (uint64_t)status->st_mtim.tv_nsec;
 }
 
 /* Files have the time of the last tick, so the time of a recent change says
@@ -259,13 +265,9 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-static bool is_socket(DIR *directory, const char *file, uid_t *owner) {
-  struct stat status;
-  if (fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-      !S_ISSOCK(status.st_mode))
-    return false;
-  *owner = status.st_uid;
-  return true;
+static bool is_socket(DIR *directory, const char *file, struct stat *status) {
+  return fstatat(dirfd(directory), file, status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISSOCK(status->st_mode);
 }
 
 bool region_watch_is_idle(const struct region_watch *watch) {
@@ -275,7 +277,7 @@ bool region_watch_is_idle(const struct region_watch *watch) {
     return false;
   if (stat(region_runtime_dir(), &status) != 0)
     return errno == ENOENT || watch->round > 0; /* the first round says why */
-  return time_of_change(&status) == watch->directory_ns;
+  return ns_of(status.st_mtim) == watch->directory_ns;
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,
@@ -298,10 +300,12 @@ static bool may_have_changed(struct region_watch *watch) {
     tell_unreadable(watch);
     return false;
   }
-  uint64_t changed_ns = time_of_change(&status);
-  bool again = watch->strangers && watch->round % STRANGERS_ROUNDS == 0;
-  if (changed_ns == watch->directory_ns && !again)
-    return false;
+  uint64_t changed_ns = ns_of(status.st_mtim);
+  if (changed_ns == watch->directory_ns) {
+    if (!watch->strangers || watch->round % STRANGERS_ROUNDS != 0)
+      return false;
+    watch->tried_ns = 0; /* there is nothing else to do */
+  }
   watch->directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
   bool is_listed = (status.st_mode & S_IROTH) != 0;
   if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
@@ -316,9 +320,16 @@ static bool may_have_changed(struct region_watch *watch) {
   return true;
 }
 
+/* If the clock was set, times of sockets say nothing. */
 static void begin_scan(struct region_watch *watch) {
   watch->directory = opendir(region_runtime_dir());
   watch->strangers = false;
+  watch->places = count_places(watch);
+  watch->scan_ns = clock_now_ns(CLOCK_REALTIME);
+  uint64_t clock_ns = watch->scan_ns - clock_now_ns(CLOCK_BOOTTIME);
+  if (clock_ns - watch->clock_ns + BOUND_NS / 2 > BOUND_NS)
+    watch->tried_ns = 0;
+  watch->clock_ns = clock_ns;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->met = false;
@@ -331,6 +342,7 @@ static void begin_scan(struct region_watch *watch) {
 static void end_scan(struct region_watch *watch) {
   closedir(watch->directory);
   watch->directory = NULL;
+  watch->tried_ns = watch->scan_ns - MIN(watch->scan_ns, BOUND_NS);
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next) {
     region_reader_find(instance->reader, instance->met);
@@ -341,7 +353,7 @@ static void end_scan(struct region_watch *watch) {
 /* Takes the next step of a scan. Returns false if there is nothing to do. */
 static bool go_on(struct region_watch *watch) {
   struct region_title title;
-  uid_t owner;
+  struct stat status;
   if (watch->directory == NULL)
     return false;
   const struct dirent *file = readdir(watch->directory);
@@ -350,8 +362,8 @@ static bool go_on(struct region_watch *watch) {
   else if (region_title_split(&title, file->d_name,
                               region_title_length(file->d_name)) &&
            strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-           is_socket(watch->directory, file->d_name, &owner))
-    meet(watch, &title, owner);
+           is_socket(watch->directory, file->d_name, &status))
+    meet(watch, &title, &status);
   return true;
 }
 
@@ -372,15 +384,24 @@ static void tell_absent(struct region_watch *watch) {
   }
 }
 
+/* If a scan that was begun before ends, what came since then is found by
+ * another one. */
 void region_list_look(struct region_watch *watch) {
   uint64_t end_ns =
       region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
-  if (watch->directory == NULL && may_have_changed(watch))
+  bool again = watch->directory != NULL;
+  if (!again && may_have_changed(watch))
     begin_scan(watch);
-  for (size_t steps = 1; go_on(watch) && (steps % STEPS_AT_ONCE != 0 ||
-                                          region_watch_now_ns(watch) <= end_ns);
-       steps++)
-    ;
+  for (size_t steps = 1;
+       steps % STEPS_AT_ONCE != 0 || region_watch_now_ns(watch) <= end_ns;
+       steps++) {
+    bool goes_on = go_on(watch);
+    if (!goes_on && !again)
+      break;
+    if (!goes_on && may_have_changed(watch))
+      begin_scan(watch);
+    again &= goes_on;
+  }
   tell_absent(watch);
 }
 

@@ -4,8 +4,6 @@
 
 #include "utils/common/common.h"
 
-#define HOUR_NS (3600 * NS_PER_S)
-
 static bool is_recent(const struct region_log *log, uint64_t then_ns) {
   return then_ns != 0 && log->now_ns - then_ns < HOUR_NS;
 }

@@ -81,17 +81,47 @@ static double in_ns(const struct put *put, double value) {
                                            : value;
 }
 
-static void put_counter(struct put *put, const struct region_sum_row *row,
-                        uint64_t cells, cdtime_t time) {
+static void put_count(struct put *put, const char *name,
+                      unsigned __int128 count, cdtime_t time) {
   const struct region_sum *sum = put->sum;
-  unsigned __int128 count = cells;
-  if (put->field->cycles && sum->tsc_hz != 0)
-    count = count * NS_PER_S / sum->tsc_hz;
-  if (count > INT64_MAX)
+  if (count > INT64_MAX) {
+    region_warn(
+        region_about_sum(sum),
+        "region %s: table %s: a count exceeds 2^63 - 1, the most that "
+        "collectd can report, and has no more values: count in a larger "
+        "unit. It begins at 0 again when collectd is restarted.",
+        sum->budget->name, sum->table);
     return;
+  }
   put->list.time = time;
-  put_derive(&put->list, "derive", row->name, (uint64_t)count);
+  put_derive(&put->list, "derive", name, (uint64_t)count);
   put->list.time = put->now;
+}
+
+/* Puts a counter, or how many values of a histogram are at most each bound. */
+static void put_counts(struct put *put, const struct region_sum_row *row,
+                       const uint64_t *cells, cdtime_t time) {
+  const struct region_sum_field *field = put->field;
+  unsigned __int128 count = cells[0];
+  char name[DATA_MAX_NAME_LEN];
+  if (field->bounds == NULL) {
+    if (field->cycles && put->sum->tsc_hz != 0)
+      count = count * NS_PER_S / put->sum->tsc_hz;
+    put_count(put, row->name, count, time);
+    return;
+  }
+  uint32_t c = 1;
+  for (uint32_t i = 0; i < field->bounds->len; i++) {
+    for (; c < field->ends[i]; c++)
+      count += cells[c];
+    snprintf(name, sizeof(name), "%s_le_%" PRIu64, row->name,
+             field->bounds->at[i]);
+    put_count(put, name, count, time);
+  }
+  for (; c < field->cells; c++)
+    count += cells[c];
+  snprintf(name, sizeof(name), "%s_le_inf", row->name);
+  put_count(put, name, count, time);
 }
 
 /* Puts the percentiles of what was counted since the previous put. */
@@ -136,25 +166,27 @@ static void put_row(struct put *put, struct region_sum_row *row) {
   size_t at = (size_t)put->copy * put->sum->columns + field->column;
   bool goes_on = put->goes_on && row->put == put->sum->puts;
   uint64_t *now = &row->now[at], *sent = &row->sent[at];
-  if (field->kind == PERCORE_HISTOGRAM)
-    put_percentiles(put, row, sent, now);
-  else if (field->kind != PERCORE_COUNTER) {
+  bool counts = field->kind == PERCORE_COUNTER || field->bounds != NULL;
+  if (field->kind != PERCORE_COUNTER && field->kind != PERCORE_HISTOGRAM) {
     if (has_meaning(put, row))
       put_gauge(&put->list, "gauge", row->name,
                 in_ns(put, (double)(int64_t)*now));
     return;
-  } else if (!goes_on) {
-    put_counter(put, row, *sent,
-                row->put == put->sum->puts && row->put > 0
-                    ? put->before
-                    : NS_TO_CDTIME_T(row->since_ns));
+  }
+  if (counts && !goes_on) {
+    put_counts(put, row, sent,
+               row->put == put->sum->puts && row->put > 0
+                   ? put->before
+                   : NS_TO_CDTIME_T(row->since_ns));
     return;
   }
+  if (field->kind == PERCORE_HISTOGRAM)
+    put_percentiles(put, row, sent, now);
   for (uint32_t c = 0; c < field->cells; c++)
     if ((int64_t)(now[c] - sent[c]) > 0) /* `other` may be behind */
       sent[c] = now[c];
-  if (field->kind == PERCORE_COUNTER)
-    put_counter(put, row, *sent, put->now);
+  if (counts)
+    put_counts(put, row, sent, put->now);
 }
 
 /* Puts one field of one copy for the rows from `from` to `to` - 1, and `other`
@@ -230,7 +262,8 @@ static void end_put(struct region_sum *sum, const bool *cores,
 /* True for the table `core` if no worker calls percore_poll. The table is then
  * not reported. */
 static bool is_unused(const struct region_sum *sum) {
-  return sum->is_core && (sum->len == 0 || sum->rows[0]->now[0] == 0);
+  return sum->is_core &&
+         (sum->len == 0 || sum->rows[0]->now[REGION_CORE_POLLS] == 0);
 }
 
 static void put_table(struct put *put, const bool *cores) {
@@ -278,5 +311,6 @@ void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   for (struct region_input *input = sum->inputs; input != NULL;
        input = input->next_of_sum)
     input->awaits_put = false;
+  region_sum_rest(sum);
   region_sum_forget(sum);
 }

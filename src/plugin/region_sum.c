@@ -2,6 +2,7 @@
 #include "regions.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 
 #include "utils/common/common.h"
@@ -75,8 +76,8 @@ static struct region_sum_row *find_clean(struct region_sum *sum,
 
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
                                        bool make) {
-  char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
-  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
+  char clean[DATA_MAX_NAME_LEN];
+  region_name_clean(clean, sum->name_size, sum->single ? "all" : name);
   return find_clean(sum, clean, make);
 }
 
@@ -91,25 +92,59 @@ size_t region_sum_row_values(const struct region_sum *sum) {
   return copies * sum->values;
 }
 
-static bool charge_other(struct region_sum *sum) {
+bool region_sum_begin(struct region_sum *sum) {
   size_t values =
       sum->single ? 0 : sum->budget->config->report_host * sum->values;
+  if (sum->inputs != NULL)
+    return true;
   if (!region_allowance_take(&sum->budget->values, values))
     return false;
   sum->charged = values;
   return true;
 }
 
+size_t region_sum_new_rows(const struct region_sum *sum, size_t rows) {
+  const struct region_budget *budget = sum->budget;
+  uint64_t now_ns = budget->log->now_ns;
+  uint64_t used_ns = MAX(budget->used_ns, now_ns) - now_ns;
+  size_t all = budget->rows - sum->shown + rows;
+  return MAX(all, budget->rows_most) - budget->rows_most +
+         (HOUR_NS - MIN(used_ns, HOUR_NS)) / budget->new_row_ns;
+}
+
+void region_sum_rest(struct region_sum *sum) {
+  if (sum->inputs != NULL)
+    return;
+  region_allowance_give(&sum->budget->values, sum->charged);
+  sum->charged = 0;
+}
+
+void region_sum_deny(struct region_sum *sum, uint64_t rows) {
+  struct region_budget *budget = sum->budget;
+  if (rows == 0)
+    return;
+  sum->inputs->instance->watch->new_rows_left_out += rows;
+  budget->denied_ns = budget->log->now_ns;
+  sstrncpy(budget->denied_in, sum->table, sizeof(budget->denied_in));
+}
+
 bool region_sum_show(struct region_sum *sum, struct region_sum_row *row) {
+  struct region_budget *budget = sum->budget;
   size_t values = region_sum_row_values(sum);
+  bool is_new = row->put == 0 && !sum->single;
   if (row->shown)
     return true;
   if (!sum->single && sum->charged <= sum->values)
     values += values - sum->charged; /* the cores of `other` */
-  if (!region_allowance_take(&sum->budget->values, values))
+  if ((is_new && region_sum_new_rows(sum, sum->shown + 1) == 0) ||
+      !region_allowance_take(&budget->values, values))
     return false;
+  if (is_new && budget->rows < budget->rows_most)
+    budget->used_ns =
+        MAX(budget->used_ns, budget->log->now_ns) + budget->new_row_ns;
   sum->charged += values;
   sum->shown++;
+  budget->rows_most = MAX(budget->rows_most, ++budget->rows);
   return row->shown = true;
 }
 
@@ -120,6 +155,7 @@ void region_sum_hide(struct region_sum *sum, struct region_sum_row *row) {
   region_allowance_give(&sum->budget->values, values);
   sum->charged -= values;
   sum->shown--;
+  sum->budget->rows--;
   row->shown = false;
 }
 
@@ -162,15 +198,16 @@ void region_sum_combine(const struct region_sum *sum,
         value);
 }
 
-bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
-                      uint32_t copy, uint64_t *last, const uint64_t *cells) {
+enum region_growth region_row_count(const struct region_sum *sum,
+                                    struct region_sum_row *row, uint32_t copy,
+                                    uint64_t *last, const uint64_t *cells) {
   size_t at = (size_t)copy * sum->columns;
-  bool decreased = false;
+  enum region_growth worst = REGION_GREW;
   for (uint32_t n = 0; n < sum->counters.len; n++) {
     uint32_t c = sum->counters.list[n].column;
     uint64_t grown = cells[c] - last[c];
     if ((int64_t)grown < 0) {
-      decreased = true;
+      worst = MAX(worst, cells[c] < last[c] ? REGION_FELL : REGION_LEAPT);
       continue;
     }
     last[c] = cells[c];
@@ -178,7 +215,7 @@ bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
     if (row != sum->other)
       sum->other->now[at + c] -= grown;
   }
-  return decreased;
+  return worst;
 }
 
 /* ---------------------------------------------------------------------------
@@ -260,6 +297,25 @@ static void name_field(char name[REGION_SUM_NAME_SIZE],
     }
 }
 
+/* Moves each bound to the nearest edge between two buckets. */
+static void set_bounds(struct region_sum *sum, struct region_sum_field *field,
+                       const struct region_bounds *bounds) {
+  double unit =
+      field->cycles && sum->tsc_hz != 0 ? (double)sum->tsc_hz / 1e9 : 1;
+  uint32_t c = 1;
+  for (uint32_t i = 0; i < bounds->len; i++) {
+    double twice = 2 * unit * (double)bounds->at[i];
+    while (c + 1 < field->cells &&
+           (double)region_bucket_least(field->sub_bits, c) - 1 +
+                   (double)region_bucket_least(field->sub_bits, c + 1) - 1 <
+               twice)
+      c++;
+    field->ends[i] = c;
+  }
+  field->bounds = bounds;
+  sum->name_size = DATA_MAX_NAME_LEN - strlen("_le_9007199254740992");
+}
+
 static struct region_sum_field
 read_field(const struct region_directory *directory, uint32_t t, uint32_t f) {
   const struct percore_field *described = &directory->described[t].fields[f];
@@ -317,6 +373,8 @@ static void choose_columns(struct region_sum *sum) {
     sum->values += !field->wanted                     ? 0
                    : field->kind == PERCORE_HISTOGRAM ? 4
                                                       : 1;
+    if (field->wanted && field->bounds != NULL)
+      sum->values += field->bounds->len + 1;
     if (!field->wanted && field != sum->ranks_by && !sum->is_core)
       continue;
     for (uint32_t c = 0; c < field->cells; c++)
@@ -325,18 +383,24 @@ static void choose_columns(struct region_sum *sum) {
   }
 }
 
+static void expect_field(const struct region_sum *sum, const char *option,
+                         const char *name, bool histogram) {
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    if (strcmp(sum->fields[f].name, name) == 0 &&
+        (!histogram || sum->fields[f].kind == PERCORE_HISTOGRAM))
+      return;
+  region_warn(region_about_sum(sum),
+              "%s \"%s\" is ignored: table %s of region %s has no such %s.",
+              option, name, sum->table, sum->budget->name,
+              histogram ? "histogram" : "field");
+}
+
 static void warn_of_unknown_fields(const struct region_sum *sum) {
-  for (size_t i = 0; sum->config != NULL && i < sum->config->fields.len; i++) {
-    uint32_t f = 0;
-    while (f < sum->field_count &&
-           strcmp(sum->fields[f].name, sum->config->fields.list[i]) != 0)
-      f++;
-    if (f == sum->field_count)
-      region_warn(region_about_sum(sum),
-                  "Field \"%s\" is ignored: table %s of region %s has no such "
-                  "field.",
-                  sum->config->fields.list[i], sum->table, sum->budget->name);
-  }
+  const struct region_table_config *config = sum->config;
+  for (size_t i = 0; config != NULL && i < config->fields.len; i++)
+    expect_field(sum, "Field", config->fields.list[i], false);
+  for (size_t i = 0; config != NULL && i < config->buckets_len; i++)
+    expect_field(sum, "Buckets", config->buckets[i].field, true);
 }
 
 /* Returns the estimated size, in bytes, of the sum without its rows. Includes
@@ -358,6 +422,7 @@ static void set_structure(struct region_sum *sum,
   sum->single = (table->flags & REGION_TABLE_SINGLE) != 0;
   sum->per_core = table->storage == PERCORE_PER_CORE;
   sum->is_core = t == 0;
+  sum->name_size = DATA_MAX_NAME_LEN - 8; /* leaves room for `_p50` */
   sum->chooses_rows =
       !sum->single && sum->config != NULL && sum->config->rows_len > 0;
   bool cores = sum->per_core &&
@@ -389,6 +454,10 @@ static bool describe(struct region_sum *sum,
     sum->fields[f] = read_field(directory, t, f);
     sum->fields[f].wanted =
         region_config_wants_field(sum->config, sum->fields[f].name);
+    const struct region_bounds *bounds =
+        region_config_bounds(sum->config, sum->fields[f].name);
+    if (bounds != NULL && sum->fields[f].kind == PERCORE_HISTOGRAM)
+      set_bounds(sum, &sum->fields[f], bounds);
     name_field(sum->fields[f].label, sum, table, &table->fields[f]);
   }
   sum->ranks_by = find_top_field(sum);
@@ -418,7 +487,7 @@ struct region_sum *region_sum_new(const struct region_directory *directory,
     free(sum);
     return NULL;
   }
-  if (describe(sum, directory, t, instance) && charge_other(sum))
+  if (describe(sum, directory, t, instance))
     return sum;
   region_sum_free(sum);
   return NULL;
@@ -428,6 +497,7 @@ void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
   region_allowance_give(&sum->budget->values, sum->charged);
+  sum->budget->rows -= sum->shown;
   for (size_t i = 0; i < sum->len; i++)
     free_row(sum, sum->rows[i]);
   if (sum->other != NULL)

@@ -84,18 +84,29 @@ static void propose(struct region_input *input,
       region_weights_add(candidate->row->weight, candidate->weight);
 }
 
-/* Ranks the rows that compete, and shows the first of them. */
+/* Ranks the rows that compete, and shows the first of them, but no more new
+ * ones than MaxNewRows leaves. */
 static void choose(struct region_sum *sum) {
   struct region_sum_row **rows = sum->rows + sum->capacity;
-  size_t len = 0;
+  size_t len = 0, kept = 0, denied = 0;
   for (size_t i = 0; i < sum->len; i++)
     if (sum->rows[i]->shown || sum->rows[i]->contends)
       rows[len++] = sum->rows[i];
   if (len > 0)
     qsort(rows, len, sizeof(*rows), compare_rights);
-  for (size_t i = sum->config->top; i < len; i++)
-    region_sum_hide(sum, rows[i]);
-  for (size_t i = 0; i < MIN(len, sum->config->top); i++)
+  size_t new_rows = region_sum_new_rows(sum, MIN(len, sum->config->top));
+  for (size_t i = 0; i < len; i++) {
+    bool is_new = rows[i]->put == 0, has_place = kept < sum->config->top;
+    bool is_denied = is_new && new_rows == 0;
+    denied += has_place && is_denied;
+    if (has_place && !is_denied) {
+      new_rows -= is_new;
+      rows[kept++] = rows[i];
+    } else
+      region_sum_hide(sum, rows[i]);
+  }
+  region_sum_deny(sum, denied);
+  for (size_t i = 0; i < kept; i++)
     if (!rows[i]->shown && region_sum_show(sum, rows[i])) {
       rows[i]->since_ns = sum->inputs->instance->watch->now.stamp_ns;
       sum->names_shown++;

@@ -194,7 +194,7 @@ static void join(struct region_instance *instance, uint32_t t) {
   if (!fits && found != NULL && must_wait(*found))
     return;
   struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
-  if (sum != NULL) {
+  if (sum != NULL && region_sum_begin(sum)) {
     input->sum = sum;
     input->next_of_sum = sum->inputs;
     sum->inputs = input;
@@ -376,11 +376,23 @@ static bool is_put(const struct region_instance *instance) {
   return true;
 }
 
+/* Reads tables again that could not be put, so that the next put has what they
+ * count meanwhile. */
+static void read_again(struct region_instance *instance) {
+  for (uint32_t t = 0; t < instance->input_count; t++) {
+    struct region_input *input = &instance->inputs[t];
+    if (input->sum != NULL && input->sum->open == 0)
+      input->awaits_put &= !region_instance_is_alive(instance);
+  }
+}
+
 /* Refreshes the connection. If the producer has ended, its region is read once
  * more before a successor is connected. */
 static void refresh(struct region_instance *instance) {
-  if (!region_instance_is_alive(instance) && is_put(instance))
+  if (!region_instance_is_alive(instance) && is_put(instance)) {
     region_instance_free_inputs(instance);
+    region_reader_forget(instance->reader);
+  }
   switch (region_reader_refresh(instance->reader)) {
   case REGION_WENT:
     went(instance);
@@ -563,6 +575,7 @@ static void put_self(const struct region_watch *watch) {
   put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
   put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
   put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
+  put_derive(&list, "derive", "new_rows_left_out", watch->new_rows_left_out);
 }
 
 /* A sum is put if all of its inputs have been read completely since its last
@@ -650,5 +663,7 @@ void region_watch_round(struct region_watch *watch,
   for_each(watch, region_health_conclude);
   if (now->stamp_ns > watch->put_ns)
     put_sums(watch);
+  else /* the clock was set back */
+    for_each(watch, read_again);
   forget(watch);
 }

@@ -94,6 +94,8 @@
  * two points, between which a data store finds it, and the order in which
  * collectd's threads write the points of one put does not matter. */
 
+#define REGION_SUM_NAME_SIZE 128
+
 /* What a user's producers of one region, with all its instances, may take, and
  * its sums: one for each table of the region or, if ReportPerInstance is set,
  * of an instance. */
@@ -104,12 +106,16 @@ struct region_budget {
   struct region_allowance memory, values;
   struct region_sum *sums;
   size_t instances;
+  size_t rows, rows_most; /* shown now; the most so far */
+  /* MaxNewRows: an hour divided by it, which a new row uses; CLOCK_MONOTONIC
+   * until when time is used; when a row was last denied, and in which table. */
+  uint64_t new_row_ns, used_ns, denied_ns;
+  char denied_in[REGION_SUM_NAME_SIZE];
+  bool denies;   /* it was told */
   uid_t uid;     /* -1: all users that AllowUser names */
   bool is_apart; /* its series have a suffix */
   char name[128];
 };
-
-#define REGION_SUM_NAME_SIZE 128
 
 struct region_sum_field {
   char name[REGION_SUM_NAME_SIZE];
@@ -118,6 +124,8 @@ struct region_sum_field {
   uint64_t put; /* number of the last put that contained the field; 0: none */
   bool wanted;
   bool cycles; /* values are in cycles, which are converted to ns */
+  const struct region_bounds *bounds; /* or NULL */
+  uint32_t ends[REGION_MOST_BOUNDS];  /* the first bucket above each bound */
 };
 
 /* Arrays of values are [copy][column]. Copy 0 is the sum over all cores, copy
@@ -158,6 +166,7 @@ struct region_sum {
   /* The structure of the table, which never changes. */
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
+  size_t name_size; /* of a row's name, so that suffixes fit; with the NUL */
   /* The columns to read. counters: those of counters and histograms; present:
    * those of up-down counters, gauges and states. */
   struct region_columns counters, present;
@@ -318,9 +327,14 @@ struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  DIR *directory;             /* that the present scan reads; NULL: none */
-  uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
-  bool strangers;             /* it has sockets that were not connected to */
+  DIR *directory;        /* that the present scan reads; NULL: none */
+  uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool strangers;        /* it has sockets that were not connected to */
+  long places;           /* how many instances the present scan may still add */
+  /* CLOCK_REALTIME: when the present scan began, 0: it has not tried every
+   * socket; who was bound before has been tried. */
+  uint64_t scan_ns, tried_ns;
+  uint64_t clock_ns; /* CLOCK_REALTIME - CLOCK_BOOTTIME at the last scan */
   uint64_t after_boottime_ns; /* initial value of that of an instance */
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
@@ -332,10 +346,11 @@ struct region_watch {
   uint64_t topology_ns;
   uint64_t round;
   uint64_t put_ns; /* CLOCK_REALTIME: when values were last dispatched */
-  int regions, silent, stale, stuck;                      /* in this round */
-  uint64_t attaches_refused, adds_refused, rows_left_out; /* since start */
-  struct region_moment now;                               /* this round */
-  bool any_met; /* a region was found since start */
+  int regions, silent, stale, stuck; /* in this round */
+  /* since start */
+  uint64_t attaches_refused, adds_refused, rows_left_out, new_rows_left_out;
+  struct region_moment now; /* this round */
+  bool any_met;             /* a region was found since start */
 };
 
 /* ---------------------------------------------------------------------------
@@ -383,7 +398,22 @@ void region_name_clean(char *clean, size_t size, const char *name);
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
                                        bool make);
 
-/* Shows a row, unless its values exceed the budget. */
+/* Returns how many rows that were in no put may be shown, if the sum then shows
+ * `rows` rows. A store keeps each name that it has ever received, so the rows
+ * that take the places of others are limited (MaxNewRows). A region may show
+ * more rows than ever before. */
+size_t region_sum_new_rows(const struct region_sum *sum, size_t rows);
+
+/* Notes that rows are not shown because of MaxNewRows. */
+void region_sum_deny(struct region_sum *sum, uint64_t rows);
+
+/* Charges the row `other` to the budget before the first input is added.
+ * Returns false if its values exceed the budget. When no input is left,
+ * region_sum_rest gives all values back. */
+bool region_sum_begin(struct region_sum *sum);
+void region_sum_rest(struct region_sum *sum);
+
+/* Shows a row, unless its values exceed the budget, or its name MaxNewRows. */
 bool region_sum_show(struct region_sum *sum, struct region_sum_row *row);
 void region_sum_hide(struct region_sum *sum, struct region_sum_row *row);
 
@@ -403,11 +433,13 @@ void region_sum_combine(const struct region_sum *sum,
 
 /* Adds what the cells of one copy have grown since `last` to the row, and
  * updates `last`. `other` gets the growth of the whole table, from which the
- * growth of other rows is subtracted here. A cell that has decreased does not
- * count until it exceeds its former value. Returns true if a cell has
- * decreased. */
-bool region_row_count(const struct region_sum *sum, struct region_sum_row *row,
-                      uint32_t copy, uint64_t *last, const uint64_t *cells);
+ * growth of other rows is subtracted here. A cell that has fallen does not
+ * count until it exceeds its former value. A cell that has leapt, by 2^63 or
+ * more, may also have fallen from a value beyond 2^63: it does not count. */
+enum region_growth { REGION_GREW, REGION_LEAPT, REGION_FELL };
+enum region_growth region_row_count(const struct region_sum *sum,
+                                    struct region_sum_row *row, uint32_t copy,
+                                    uint64_t *last, const uint64_t *cells);
 
 /* Frees the oldest hidden rows if there are too many. */
 void region_sum_forget(struct region_sum *sum);

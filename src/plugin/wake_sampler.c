@@ -117,29 +117,36 @@ static double measure_cpu(struct wake_sampler *sampler) {
   return cpu;
 }
 
+static void put_latency(void *context, const char *name, double value_s) {
+  put_gauge(context, "latency", name, value_s);
+}
+
 static void dispatch(struct wake_sampler *sampler,
-                     const struct wake_burst *burst, uint64_t probes) {
+                     const struct wake_burst *burst,
+                     struct wake_survey *survey) {
   value_list_t list = {.time = burst->time};
   for (size_t i = 0; i < burst->cores_len; i++) {
-    const struct wake_survey_core *core = &burst->cores[i];
     char number[16];
-    snprintf(number, sizeof(number), "%d", core->core);
+    int core = burst->cores[i].core;
+    snprintf(number, sizeof(number), "%d", core);
     put_subject(&list, PLUGIN_CORE, number);
-    put_gauge(&list, "gauge", "timer_datapoints", (double)core->datapoints);
-    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
-      put_gauge(&list, "latency", wake_survey_value_name(v), core->value_s[v]);
+    put_gauge(&list, "gauge", "timer_datapoints",
+              (double)wake_survey_figures(survey, core, put_latency, &list));
   }
   put_subject(&list, PLUGIN_HOST, INSTANCE_SELF);
+  wake_survey_advertised(survey, put_latency, &list);
   put_gauge(&list, "percent", "wake_cpu",
             fmin(100 * measure_cpu(sampler), 100));
-  put_derive(&list, "derive", "wake_probes", probes);
+  put_derive(&list, "derive", "wake_probes", wake_survey_probes(survey));
 }
 
 static int open_survey(struct wake_sampler *sampler,
                        struct wake_survey **survey, char why[WHY_SIZE]) {
   const struct config *config = sampler->config;
   const struct wake_survey_options options = {
+      .method = wake_method_of(config->wake_latency.method),
       .probes = (uint64_t)config->wake_latency.probes,
+      .pause_ns = (uint64_t)(config->wake_latency.pause_ms * 1e6),
       .window_ns = (uint64_t)(config->wake_latency.window_s * 1e9),
       .load_max = config->wake_latency.max_load / 100,
       .now_ns = now_ns,
@@ -168,7 +175,7 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
       status = wake_survey_round(*survey, burst->cores, burst->cores_len,
                                  sampler->interval_ns / DURATION, why);
     if (status == 0)
-      dispatch(sampler, burst, wake_survey_probes(*survey));
+      dispatch(sampler, burst, *survey);
     free(burst);
   }
   return status;
@@ -203,6 +210,13 @@ int wake_sampler_start(struct wake_sampler **result,
     WARNING(
         "percore: wake latency is not measured: with SysRoot, the cores may "
         "be those of another kernel; if they are not, set HostPerf.");
+    return 0;
+  }
+  if (config->wake_latency.pause_ms * 1e6 * DURATION >= (double)interval_ns) {
+    WARNING("percore: wake latency is not measured: a burst lasts half of the "
+            "interval, in which no probe fits beside Pause %g; make Pause "
+            "shorter.",
+            config->wake_latency.pause_ms);
     return 0;
   }
   struct wake_sampler *sampler = calloc(1, sizeof(*sampler));

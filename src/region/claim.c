@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -105,7 +106,7 @@ static int make_listener(struct region_claim *claim) {
   return 0;
 }
 
-int region_claim_take(struct region_claim *claim) {
+static int take(struct region_claim *claim) {
   bool had_lock = is_ours(claim);
   if (!had_lock) {
     region_close_fd(&claim->lock);
@@ -123,18 +124,59 @@ int region_claim_take(struct region_claim *claim) {
   return region_failed(error);
 }
 
+static void set_number(struct region_claim *claim, unsigned number) {
+  size_t at = claim->number_at;
+  claim->number = number;
+  snprintf(claim->lock_path + at, REGION_PATH_SIZE - at, "%u.lock", number);
+  snprintf(claim->socket_path + at, REGION_PATH_SIZE - at, "%u.sock", number);
+}
+
+/* Skips numbers that a process has, and those that a dead process of another
+ * user has left behind in a sticky directory. */
+static int take_lowest(struct region_claim *claim) {
+  errno = EADDRINUSE;
+  for (unsigned number = 1;
+       number <= REGION_LAST_NUMBER && (errno == EADDRINUSE || errno == EPERM);
+       number++) {
+    set_number(claim, number);
+    if (take(claim) == 0) {
+      claim->number_at = 0;
+      return 0;
+    }
+  }
+  return -1;
+}
+
+int region_claim_take(struct region_claim *claim) {
+  return claim->number_at != 0 ? take_lowest(claim) : take(claim);
+}
+
 int region_claim_init(struct region_claim *claim, const char *region,
                       const struct percore_options *options) {
+  bool any = region_instance_is_any(options->instance);
+  const char *dir = options->runtime_dir;
+  const char *instance = any ? REGION_LONGEST_NUMBER : options->instance;
   *claim =
       (struct region_claim){.lock = -1,
                             .listener = -1,
                             .mode = options->all_users ? ALL_MODE : GROUP_MODE};
-  return region_path(claim->lock_path, REGION_PATH_SIZE, options->runtime_dir,
-                     region, options->instance, "lock") == 0
-             ? region_path(claim->socket_path, REGION_PATH_SIZE,
-                           options->runtime_dir, region, options->instance,
-                           "sock")
-             : -1;
+  if (region_path(claim->lock_path, REGION_PATH_SIZE, dir, region, instance,
+                  "lock") != 0 ||
+      region_path(claim->socket_path, REGION_PATH_SIZE, dir, region, instance,
+                  "sock") != 0)
+    return -1;
+  if (any)
+    claim->number_at =
+        strlen(claim->socket_path) - strlen(REGION_LONGEST_NUMBER ".sock");
+  return 0;
+}
+
+bool region_claim_is_same(const struct region_claim *claim,
+                          const struct region_claim *other) {
+  size_t at = claim->number_at;
+  return at == other->number_at &&
+         strncmp(claim->socket_path, other->socket_path,
+                 at != 0 ? at : REGION_PATH_SIZE) == 0;
 }
 
 bool region_claim_is_found(const struct region_claim *claim) {

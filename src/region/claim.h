@@ -13,6 +13,10 @@
 
 struct region_claim {
   char lock_path[REGION_PATH_SIZE], socket_path[REGION_PATH_SIZE];
+  /* Of the instance "*": where its number begins in both paths, until it has
+   * got one; 0 */
+  size_t number_at;
+  unsigned number;
   int lock, listener; /* -1 if not open */
   mode_t mode;        /* of the socket's file */
   dev_t device;       /* of the socket's file */
@@ -26,8 +30,13 @@ int region_claim_init(struct region_claim *claim, const char *region,
 
 /* Claims the name and listens, or recreates a removed socket, with a new
  * listener. Returns 0, or -1 with errno: EADDRINUSE, if another process holds
- * the name. The name, if this process holds it, is kept. */
+ * the name. The name, if this process holds it, is kept, and so is the number
+ * that the instance "*" has got. */
 int region_claim_take(struct region_claim *claim);
+
+/* True if both claims are for the same name. */
+bool region_claim_is_same(const struct region_claim *claim,
+                          const struct region_claim *other);
 
 /* True if the socket at the path belongs to the listener. */
 bool region_claim_is_found(const struct region_claim *claim);

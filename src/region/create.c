@@ -17,6 +17,7 @@
 #include "message.h"
 #include "writer.h"
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/sized.h"
 
@@ -40,21 +41,23 @@ static void after_fork_in_parent(void) {
 }
 
 /* Makes only system calls, because other threads of the parent may have held
- * any lock. */
+ * any lock. A child that counts in the region keeps the descriptor with which
+ * it allocates memory. */
 static void after_fork_in_child(void) {
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_init(&r->mutex, NULL);
-    if (r->forked)
+    if (r->is_child && !r->inherit)
       continue;
-    r->forked = true;
-    /* If the mapping cannot be replaced, the child must not continue, because
-     * it would count in its parent's region. */
-    if (region_memory_sink(r->map, r->size) == NULL)
-      _exit(127);
+    r->is_child = true;
     region_server_close(r);
     region_forget_slot();
-    region_close_fd(&r->memfd);
     region_close_fd(&r->shared);
+    if (!r->inherit)
+      region_close_fd(&r->memfd);
+    /* Otherwise the child would count in its parent's region or slots. */
+    if (!(r->inherit ? region_owners_fork(r)
+                     : region_memory_drop(r->map, r->size)))
+      _exit(127);
   }
   pthread_mutex_init(&regions_mutex, NULL);
 }
@@ -98,7 +101,7 @@ static int make_memory(struct percore_region *region, const char *name,
   share_memory(region);
   if (region->shared < 0)
     return -1;
-  region->sink_block = region_memory_sink(NULL, region->block_stride);
+  region->sink_block = region_memory_sink(region->block_stride);
   if (region->sink_block == NULL)
     return -1;
   /* This mapping stays writable, but no process can create another writable
@@ -137,9 +140,22 @@ static void write_directory(struct percore_region *region,
     region->slots[s].core = s < header->core_count ? (int32_t)s : -1;
 }
 
-static int begin_tables(struct percore_region *region) {
+/* Memory of the library for the region. */
+static int make_state(struct percore_region *region) {
+  uint32_t columns = 0;
+  for (uint32_t t = 0; t < region->table_count; t++)
+    if (region->tables[t].columns > columns)
+      columns = region->tables[t].columns;
   region->state = calloc(region->table_count, sizeof(*region->state));
-  if (region->state == NULL)
+  region->sums = calloc(2 * (size_t)columns, sizeof(*region->sums));
+  region->cells = region->sums + columns;
+  return region->state != NULL && region->sums != NULL
+             ? region_owners_init(region)
+             : -1;
+}
+
+static int begin_tables(struct percore_region *region) {
+  if (make_state(region) != 0)
     return -1;
   for (uint32_t t = 0; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
@@ -181,7 +197,11 @@ static void free_region(struct percore_region *region) {
     munmap(region->sink_block, region->block_stride);
   region_close_fd(&region->memfd);
   region_close_fd(&region->shared);
+  if (region->owners != NULL)
+    munmap(region->owners, region->owners_size);
+  free(region->holders);
   free(region->state);
+  free(region->sums);
   free(region->grace.slots);
   pthread_mutex_destroy(&region->server.turn);
   pthread_mutex_destroy(&region->mutex);
@@ -228,11 +248,11 @@ find_unserved(const struct region_plan *plan, const char *name,
   pthread_mutex_lock(&regions_mutex);
   struct percore_region *r = regions;
   while (r != NULL &&
-         (r->forked || !r->was_unserved ||
+         (r->is_child || r->unserved == 0 ||
           !region_server_claims(r, name, options) || !is_as_planned(r, plan)))
     r = r->next;
   if (r != NULL)
-    r->was_unserved = region_server_restore(r) != 0;
+    r->unserved = region_server_restore(r);
   pthread_mutex_unlock(&regions_mutex);
   return r;
 }
@@ -242,7 +262,7 @@ find_unserved(const struct region_plan *plan, const char *name,
 static void complete(struct percore_region *region) {
   pthread_mutex_lock(&regions_mutex);
   region->is_complete = true;
-  region->was_unserved = region->server.error != 0;
+  region->unserved = region_server_error(region);
   pthread_mutex_unlock(&regions_mutex);
 }
 
@@ -260,15 +280,16 @@ make_planned(const char *name, struct region_plan *plan,
                                     .page_size = plan->header.page_size,
                                     .block_stride = plan->header.block_stride,
                                     .quiet = options->quiet != 0,
+                                    .inherit = options->inherit != 0,
                                     .numbers_cores = options->cores != 0};
   pthread_mutex_init(&region->mutex, NULL);
   region_server_init(region);
   if (fill_region(region, name, plan, options) == 0) {
     link_region(region);
     if (region_server_start(region, name, options) == 0) {
-      if (region->server.error != 0)
-        region_say_unserved(region, name, options);
       complete(region);
+      if (region->unserved != 0)
+        region_warn_unserved(region);
       return region;
     }
     unlink_region(region);
@@ -301,11 +322,12 @@ static struct percore_region *make_region(const char *name,
 }
 
 /* A program that already has many threads is likely to attach them. A slot that
- * is never used takes no memory but its record of 64 bytes. */
-static uint32_t default_extra_slots(void) {
-  enum { LEAST = 8, MOST = 1024 };
+ * is never used takes 128 bytes. */
+static uint32_t default_extra_slots(bool inherit) {
+  enum { LEAST = 8, LEAST_INHERIT = 256, MOST = 1024 };
   uint32_t threads = region_count_threads();
-  return threads < LEAST ? LEAST : threads < MOST ? threads : MOST;
+  uint32_t least = inherit ? LEAST_INHERIT : LEAST;
+  return threads < least ? least : threads < MOST ? threads : MOST;
 }
 
 /* Copies the options that the application's version of percore.h defines, and
@@ -316,14 +338,17 @@ static bool take_options(struct percore_options *options,
                          struct region_fault *fault) {
   *options = (struct percore_options){0};
   if (!sized_copy(options, sizeof(*options), given))
-    return region_fails(fault, EINVAL,
-                        "set options.size to sizeof(struct percore_options)");
+    return region_fails(
+        fault, EINVAL,
+        given->size > sizeof(*options) && given->size <= SIZED_MOST
+            ? SIZED_NEWER
+            : "set options.size to sizeof(struct percore_options)");
   if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
     return region_fails(fault, EINVAL,
                         "options.serving must be PERCORE_SERVE_THREAD or "
                         "PERCORE_SERVE_POLLED");
   if (options->extra_slots == 0)
-    options->extra_slots = default_extra_slots();
+    options->extra_slots = default_extra_slots(options->inherit != 0);
   return true;
 }
 
@@ -333,6 +358,7 @@ int percore_create(struct percore_region **region, const char *name,
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   struct percore_options options;
   struct region_fault fault = {0};
+  NOT_CANCELLED;
   pthread_once(&once, watch_forks);
   bool valid = take_options(&options, given, &fault);
   *region = &region_sink;
@@ -342,7 +368,7 @@ int percore_create(struct percore_region **region, const char *name,
       valid ? make_region(name, tables, table_count, &options, &fault) : NULL;
   if (made != NULL) {
     *region = made;
-    errno = made->server.error;
+    errno = made->unserved;
     return errno == 0 ? 0 : -1;
   }
   if (fault.error == 0)
@@ -360,15 +386,32 @@ void region_serve_polled(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
+bool region_find(const void *address, const struct percore_region **found) {
+  uintptr_t at = (uintptr_t)address;
+  if (pthread_mutex_trylock(&regions_mutex) != 0)
+    return false;
+  *found = region_sink_has(address) ? &region_sink : NULL;
+  for (struct percore_region *r = regions; r != NULL && *found == NULL;
+       r = r->next)
+    if (at - (uintptr_t)r->map < r->size)
+      *found = r->is_child && !r->inherit ? &region_sink : r;
+    else if (at - (uintptr_t)r->sink_block < r->block_stride)
+      *found = &region_sink;
+  pthread_mutex_unlock(&regions_mutex);
+  return true;
+}
+
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
     return false; /* no thread is attached in a forked child */
-  bool attached = region_attached_slots(region) > 0;
+  bool attached = region->is_child ? region_own_slots(region) > 0
+                                   : region_attached_slots(region) > 0;
   region_unlock(region);
   return attached;
 }
 
 int percore_destroy(struct percore_region *region) {
+  NOT_CANCELLED;
   if (region->is_sink)
     return 0;
   if (has_attached(region))
@@ -376,7 +419,8 @@ int percore_destroy(struct percore_region *region) {
   unlink_region(region);
   /* Set `ended` before the connections end, because readers check it when their
    * connection ends. */
-  __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
+  if (!region->is_child)
+    __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);
   return 0;

@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "message.h"
 #include "writer.h"
 
 #include "base/clock.h"
@@ -38,17 +38,19 @@ int region_grace_init(struct percore_region *region) {
   grace->slots = calloc(region->header->slot_count, sizeof(*grace->slots));
   if (grace->slots == NULL)
     return -1;
-  (void)membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  (void)membarrier(region->inherit ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
+                                   : MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return 0;
 }
 
-static void barrier_everywhere(void) {
-  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
+/* A private barrier does not reach children that count in the region. */
+static void barrier_everywhere(const struct percore_region *region) {
+  if (membarrier(region->inherit ? MEMBARRIER_CMD_GLOBAL_EXPEDITED
+                                 : MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
     return;
   /* The kernel or a seccomp filter refuses membarrier. After a millisecond,
    * every store is visible anyway. */
-  struct timespec pause = {.tv_nsec = 1000000};
-  nanosleep(&pause, NULL);
+  region_pause(1);
 }
 
 enum { MIN_PERIOD_NS = 1000000 };
@@ -67,7 +69,7 @@ static uint64_t quiescent_points(const struct percore_region *region,
 
 static void begin_period(struct percore_region *region) {
   struct grace *grace = &region->grace;
-  barrier_everywhere();
+  barrier_everywhere(region);
   for (uint32_t s = 0; s < region->header->slot_count; s++) {
     struct grace_slot *slot = &grace->slots[s];
     uint64_t now = quiescent_points(region, s);
@@ -85,7 +87,7 @@ static bool is_idle(const struct percore_region *region, uint32_t s) {
   return slot->tid == 0 ||
          __atomic_load_n(&region_block(region, s)->asleep_tsc,
                          __ATOMIC_ACQUIRE) ||
-         !region_slot_has_owner(slot);
+         !region_slot_has_owner(region, s);
 }
 
 /* Sets grace->over to the last period that is over. The acquires pair with the
@@ -123,7 +125,7 @@ int region_removed_init(struct percore_region *region, uint32_t table) {
     return 0;
   state->removed_size =
       (region->tables[table].max_rows + 2ull) * sizeof(*state->removed);
-  state->removed = region_memory_sink(NULL, state->removed_size);
+  state->removed = region_memory_sink(state->removed_size);
   if (state->removed == NULL)
     return -1;
   uint32_t head = safe_head(region, table);
@@ -144,9 +146,29 @@ static void take(struct removed_row *list, uint32_t element) {
   list[list[element].newer].older = list[element].older;
 }
 
+/* For PERCORE_DEBUG: the row that the thread has removed last. */
+static __thread const struct removed_row *removed_here
+    __attribute__((tls_model("initial-exec")));
+
+bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
+                          uint32_t row) {
+  const struct removed_row *list = region->state[table].removed;
+  const struct grace *grace = &region->grace;
+  if (list == NULL || list[row + 1].grace == 0 ||
+      &list[row + 1] == removed_here)
+    return false;
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    if (region_slot_is_own(region, s))
+      return list[row + 1].grace > grace->begun ||
+             (grace->slots[s].passed < list[row + 1].grace &&
+              quiescent_points(region, s) == grace->slots[s].seen);
+  return false;
+}
+
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now) {
   struct removed_row *list = region->state[table].removed;
+  removed_here = &list[row + 1];
   if (safe_now) {
     list[row + 1].grace = 0;
     insert_after(list, list[safe_head(region, table)].older, row + 1);

@@ -29,6 +29,10 @@ struct percore_region region_sink = {
     .sink_block = &sink.head,
 };
 
+bool region_sink_has(const void *address) {
+  return (uintptr_t)address - (uintptr_t)&sink < sizeof(sink);
+}
+
 /* Sets of storages. */
 enum {
   PER_CORE = 1 << PERCORE_PER_CORE,

@@ -6,6 +6,7 @@ include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
+	src/base/cancellation.h \
 	src/base/clock.h \
 	src/base/portable.h \
 	src/base/key_index.c src/base/key_index.h \
@@ -16,6 +17,7 @@ libregion_la_SOURCES = \
 	src/region/claim.c src/region/claim.h \
 	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
+	src/region/debug.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
 	src/region/functions.c \
@@ -27,6 +29,7 @@ libregion_la_SOURCES = \
 	src/region/message.c src/region/message.h \
 	src/region/name.c src/region/name.h \
 	src/region/open.c \
+	src/region/owner.c \
 	src/region/plan.c \
 	src/region/poll.c \
 	src/region/provide.c \
@@ -51,7 +54,7 @@ lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
 libpercore_la_LIBADD = libboard.la libregion.la libcycles.la -lm
 libpercore_la_LDFLAGS = -shared -version-info 2:0:0 -no-undefined \
-	-Wl,-z,nodelete \
+	-Wl,-z,nodelete,-z,now \
 	-Wl,--version-script=$(top_srcdir)/src/libpercore.map
 libpercore_la_DEPENDENCIES = libboard.la libregion.la libcycles.la src/libpercore.map
 EXTRA_DIST += src/libpercore.map

@@ -18,6 +18,7 @@
 #include "layout.h"
 #include "memory.h"
 
+#include "base/cancellation.h"
 #include "base/portable.h"
 
 #ifndef MADV_COLLAPSE
@@ -26,26 +27,34 @@
 
 const char *region_memory_root = "";
 
-enum { TEXT_SIZE = 8192 };
+/* Files are read into the heap, because a thread of the application may have a
+ * small stack. */
+struct file {
+  char path[4096], text[8192];
+};
+
+static void free_file(struct file **file) { free(*file); }
+#define FILE_ON_HEAP(name)                                                     \
+  struct file *name __attribute__((cleanup(free_file))) = malloc(sizeof(*name))
 
 /* Reads a file below region_memory_root. Returns false if it cannot be read. */
 static __attribute__((format(printf, 2, 3))) bool
-read_file(char text[TEXT_SIZE], const char *format, ...) {
-  char path[4096];
+read_file(struct file *file, const char *format, ...) {
   va_list arguments;
-  int root = snprintf(path, sizeof(path), "%s", region_memory_root);
+  if (file == NULL)
+    return false;
+  int root = snprintf(file->path, sizeof(file->path), "%s", region_memory_root);
   va_start(arguments, format);
-  vsnprintf(path + root, sizeof(path) - (size_t)root, format, arguments);
+  vsnprintf(file->path + root, sizeof(file->path) - (size_t)root, format,
+            arguments);
   va_end(arguments);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(file->path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return false;
-  ssize_t length = read(fd, text, TEXT_SIZE - 1);
+  ssize_t length = read(fd, file->text, sizeof(file->text) - 1);
   close(fd);
-  if (length < 0)
-    return false;
-  text[length] = '\0';
-  return true;
+  file->text[length > 0 ? length : 0] = '\0';
+  return length >= 0;
 }
 
 /* Returns what follows `key` in the line that starts with it, or NULL. */
@@ -72,40 +81,41 @@ static bool number_of(char *text, const char *key, uint64_t *number) {
 
 /* Returns how many bytes can be allocated in a control group (v2), without
  * regard to its ancestors. UINT64_MAX: no limit is known. */
-static uint64_t room_in_cgroup(const char *group) {
+static uint64_t room_in_cgroup(const char *group, struct file *file) {
   static const char *const page_cache[] = {"inactive_file ", "active_file "};
-  char text[TEXT_SIZE];
   uint64_t limit, used, part;
-  if (!read_file(text, CGROUPS "%s/memory.max", group) ||
-      !number_of(text, "", &limit))
+  if (!read_file(file, CGROUPS "%s/memory.max", group) ||
+      !number_of(file->text, "", &limit))
     return UINT64_MAX; /* the group does not exist, or its limit is "max" */
-  if (!read_file(text, CGROUPS "%s/memory.current", group) ||
-      !number_of(text, "", &used))
+  if (!read_file(file, CGROUPS "%s/memory.current", group) ||
+      !number_of(file->text, "", &used))
     return UINT64_MAX;
-  if (!read_file(text, CGROUPS "%s/memory.stat", group))
-    text[0] = '\0';
+  if (!read_file(file, CGROUPS "%s/memory.stat", group))
+    return limit > used ? limit - used : 0;
   for (int i = 0; i < 2; i++)
-    if (number_of(text, page_cache[i], &part))
+    if (number_of(file->text, page_cache[i], &part))
       used -= part < used ? part : used;
   return limit > used ? limit - used : 0;
 }
 
 uint64_t region_memory_room(void) {
-  char text[TEXT_SIZE];
+  NOT_CANCELLED;
+  FILE_ON_HEAP(groups);
+  FILE_ON_HEAP(file);
   uint64_t room = UINT64_MAX, kilobytes;
-  if (read_file(text, "/proc/meminfo") &&
-      number_of(text, "MemAvailable:", &kilobytes))
+  if (read_file(file, "/proc/meminfo") &&
+      number_of(file->text, "MemAvailable:", &kilobytes))
     room = kilobytes * 1024;
-  if (!read_file(text, "/proc/self/cgroup"))
+  if (!read_file(groups, "/proc/self/cgroup"))
     return room;
-  char *group = after(text, "0::");
+  char *group = after(groups->text, "0::");
   if (group == NULL)
     return room;
   group[strcspn(group, "\n")] = '\0';
   for (char *end = group + strlen(group); end != NULL;
        end = strrchr(group, '/')) {
     *end = '\0';
-    uint64_t here = room_in_cgroup(group);
+    uint64_t here = room_in_cgroup(group, file);
     room = here < room ? here : room;
   }
   return room;
@@ -150,11 +160,25 @@ void *region_memory_map(int fd, uint64_t size, int protection) {
                       protection);
 }
 
-void *region_memory_sink(void *at, uint64_t size) {
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-              (at != NULL ? MAP_FIXED : 0);
-  return open_mapping(mmap(at, size, PROT_NONE, flags, -1, 0), size,
+enum { PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+
+void *region_memory_sink(uint64_t size) {
+  return open_mapping(mmap(NULL, size, PROT_NONE, PRIVATE, -1, 0), size,
                       PROT_READ | PROT_WRITE);
+}
+
+/* The limits on private memory do not apply to that of a file. */
+bool region_memory_drop(void *map, uint64_t size) {
+  enum { ALL = PROT_READ | PROT_WRITE };
+  if (mmap(map, size, ALL, PRIVATE | MAP_FIXED, -1, 0) != MAP_FAILED)
+    return true;
+  int fd = memfd_create("percore-sink", MFD_CLOEXEC);
+  bool done = fd >= 0 && ftruncate(fd, (off_t)size) == 0 &&
+              mmap(map, size, ALL, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+  if (fd >= 0)
+    close(fd);
+  return done ||
+         mmap(map, size, PROT_NONE, PRIVATE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 /* Accesses each page once, which fills the page tables, so that no worker takes
@@ -172,11 +196,17 @@ static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
  * pages are missing. If a control group exceeds its limit, the kernel kills the
  * process instead. */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
-                          uint64_t length, uint64_t page_size) {
+                          uint64_t length, uint64_t page_size, uint64_t *room) {
+  NOT_CANCELLED;
   uint64_t start = offset / page_size * page_size;
   uint64_t end = (offset + length + page_size - 1) / page_size * page_size;
-  if (page_size != REGION_HUGE_PAGE && end - start > region_memory_room())
-    return region_failed(ENOMEM);
+  if (page_size != REGION_HUGE_PAGE) {
+    if (end - start > *room)
+      *room = region_memory_room();
+    if (end - start > *room)
+      return region_failed(ENOMEM);
+    *room -= end - start;
+  }
   int rc;
   do
     rc = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
@@ -211,8 +241,9 @@ void region_memory_prefer(void *start, uint64_t length) {
 }
 
 uint32_t region_possible_cores(void) {
-  char text[TEXT_SIZE];
-  if (read_file(text, "/sys/devices/system/cpu/possible")) {
+  FILE_ON_HEAP(file);
+  if (read_file(file, "/sys/devices/system/cpu/possible")) {
+    const char *text = file->text;
     /* Finds the last number in "0", "0-7" or "0-3,8-11". */
     size_t end = strcspn(text, "\n"), start = end;
     while (start > 0 && text[start - 1] >= '0' && text[start - 1] <= '9')

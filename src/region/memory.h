@@ -29,14 +29,19 @@ uint64_t region_memory_room(void);
 void *region_memory_map(int fd, uint64_t size, int protection);
 
 /* Maps private memory for a sink; a page is allocated when it is first written.
- * If `at` is not NULL, replaces the mapping there. Returns NULL with errno on
- * failure. */
-void *region_memory_sink(void *at, uint64_t size);
+ * Returns NULL with errno on failure. */
+void *region_memory_sink(uint64_t size);
 
-/* Allocates memory for a range of a mapped region. Returns 0, or -1 with ENOMEM
- * or the errno of fallocate(2). */
+/* In a forked child: replaces a region by a sink or, if memory is refused, by
+ * memory that cannot be accessed. Makes only system calls. Returns false if the
+ * region is still there. */
+bool region_memory_drop(void *map, uint64_t size);
+
+/* Allocates memory for a range of a mapped region. *room is how many bytes are
+ * known to be free, at first 0. Returns 0, or -1 with ENOMEM or the errno of
+ * fallocate(2). */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
-                          uint64_t length, uint64_t page_size);
+                          uint64_t length, uint64_t page_size, uint64_t *room);
 
 /* Turns allocated memory into huge pages wherever a huge page fits completely
  * within the range, if the kernel supports this (MADV_COLLAPSE, Linux 6.1,

@@ -6,6 +6,8 @@
 
 #include "layout.h"
 
+#include "base/cancellation.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -69,6 +71,11 @@ int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
  * descriptor has one of the events. Returns what poll(2) reports of it; 0 if
  * nothing. */
 short region_poll(int fd, short events, int wait_ms);
+
+static inline void region_pause(int ms) {
+  NOT_CANCELLED;
+  (void)region_poll(-1, 0, ms);
+}
 
 /* Fills in the constant members and sends the message without blocking. Returns
  * false with errno if it cannot be sent. */

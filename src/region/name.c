@@ -32,6 +32,10 @@ bool region_instance_is_valid(const char *instance) {
          length <= REGION_MAX_INSTANCE && instance[0] != '.';
 }
 
+bool region_instance_is_any(const char *instance) {
+  return instance != NULL && strcmp(instance, "*") == 0;
+}
+
 bool region_text_is_valid(const char *text) {
   return text == NULL || utf8_has_no(text, strlen(text), utf8_is_control);
 }

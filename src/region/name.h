@@ -22,6 +22,11 @@ bool region_table_name_is_valid(const char *name);
  */
 bool region_instance_is_valid(const char *instance);
 
+/* True for "*", which stands for the lowest number that is free. */
+bool region_instance_is_any(const char *instance);
+#define REGION_LAST_NUMBER 9999u
+#define REGION_LONGEST_NUMBER "9999"
+
 /* Returns true for UTF-8 without control characters, and for NULL. */
 bool region_text_is_valid(const char *text);
 

@@ -8,6 +8,8 @@
 #include "reader.h"
 #include "writer.h"
 
+#include "base/cancellation.h"
+
 struct percore_reader {
   struct region_reader *reader;
   struct region_tile tile; /* one row of the table that was read last */
@@ -32,6 +34,7 @@ int percore_open(struct percore_reader **opened, const char *region,
 }
 
 void percore_close(struct percore_reader *reader) {
+  NOT_CANCELLED;
   if (reader == NULL)
     return;
   region_tile_free(&reader->tile);
@@ -49,6 +52,7 @@ static enum region_event refresh(struct percore_reader *reader) {
 }
 
 int percore_refresh(struct percore_reader *reader) {
+  NOT_CANCELLED;
   enum region_event event = refresh(reader);
   if (event == REGION_WENT)
     event = refresh(reader);
@@ -209,19 +213,13 @@ static int copy_row(struct percore_reader *reader, int slot, uint32_t row,
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
   struct region_tile *tile = &reader->tile;
-  uint64_t all[PERCORE_MAX_COLUMNS];
   int rc = tile->torn[0];
   if (slot >= 0)
     rc = region_reader_slot_row(reader->reader, tile->table, row,
-                                (uint32_t)slot, all);
-  else
-    for (uint32_t c = 0; c < tile->columns; c++)
-      all[c] = region_row_shown(directory, tile, 0, c);
-  if (rc < 0)
-    return -1;
-  if (count > 0)
-    memcpy(values, all,
-           (count < tile->columns ? count : tile->columns) * sizeof(*values));
+                                (uint32_t)slot, tile->values);
+  for (uint32_t c = 0; c < count && c < tile->columns && rc >= 0; c++)
+    values[c] =
+        slot >= 0 ? tile->values[c] : region_row_shown(directory, tile, 0, c);
   return rc;
 }
 

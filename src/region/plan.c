@@ -9,6 +9,8 @@
 
 #include "fault.h"
 
+#include "base/sized.h"
+
 static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "total_cycles",
      .unit = "cycles",
@@ -105,6 +107,13 @@ static void describe_table(struct region_plan *plan,
   record->reset_offset = (table->flags & PERCORE_NO_RESET) == 0;
 }
 
+/* The number that "*" stands for is written later, in the place of the longest.
+ */
+static const char *instance_of(const struct percore_options *options) {
+  return region_instance_is_any(options->instance) ? REGION_LONGEST_NUMBER
+                                                   : options->instance;
+}
+
 static bool describe_all(struct region_plan *plan, const char *name,
                          const struct percore_table *tables,
                          uint32_t table_count,
@@ -122,7 +131,7 @@ static bool describe_all(struct region_plan *plan, const char *name,
   bool whole = plan->tables != NULL && plan->fields != NULL;
   fputc('\0', strings.pool);
   plan->header.name = add_string(&strings, name);
-  plan->header.instance = add_string(&strings, options->instance);
+  plan->header.instance = add_string(&strings, instance_of(options));
   for (uint32_t t = 0; t <= table_count && whole; t++)
     describe_table(plan, t == 0 ? &core_table : &tables[t - 1], &strings);
   whole &= ferror(strings.pool) == 0;
@@ -175,7 +184,7 @@ static bool make(struct region_plan *plan, const char *name,
       REGION_LIMIT(COUNTS, "number of slots (cores and extra slots)", slots, 1,
                    REGION_MAX_SLOTS),
       REGION_LIMITS_END};
-  if (!region_schema_is_valid(name, options->instance, tables, table_count,
+  if (!region_schema_is_valid(name, instance_of(options), tables, table_count,
                               fault) ||
       !rows_are_declared(tables, table_count, fault) ||
       !region_within(limits, fault) ||
@@ -197,6 +206,49 @@ static bool make(struct region_plan *plan, const char *name,
   return place_all(plan, page_size, fault);
 }
 
+/* Returns an array of this version's records, which must be freed. Clears
+ * *known if a newer version of percore.h has members that the caller has set,
+ * or if out of memory. */
+static void *own_records(const void *given, size_t given_size, uint32_t count,
+                         size_t size, bool *known) {
+  if (given == NULL)
+    return NULL; /* a broken rule */
+  char *own = calloc(count + 1ul, size);
+  *known &= own != NULL;
+  for (uint32_t i = 0; i < count && *known; i++)
+    *known = sized_take(own + i * size, size,
+                        (const char *)given + i * given_size, given_size);
+  return own;
+}
+
+static bool make_of_records(struct region_plan *plan, const char *name,
+                            const struct percore_table *given,
+                            uint32_t table_count,
+                            const struct percore_options *options,
+                            uint32_t cores, uint64_t page_size,
+                            struct region_fault *fault) {
+  const size_t own_size = sizeof(*given), field_size = sizeof(*given->fields);
+  size_t size = options->table_size != 0 ? options->table_size : own_size;
+  size_t of_field = options->field_size != 0 ? options->field_size : field_size;
+  if (given == NULL || (size == own_size && of_field == field_size))
+    return make(plan, name, given, table_count, options, cores, page_size,
+                fault);
+  bool known = true;
+  uint32_t t = 0;
+  struct percore_table *tables =
+      own_records(given, size, table_count, own_size, &known);
+  for (; t < table_count && known; t++)
+    tables[t].fields = own_records(tables[t].fields, of_field,
+                                   tables[t].field_count, field_size, &known);
+  bool made = known ? make(plan, name, tables, table_count, options, cores,
+                           page_size, fault)
+                    : region_fails(fault, EINVAL, SIZED_NEWER);
+  while (t > 0)
+    free((void *)(uintptr_t)tables[--t].fields);
+  free(tables);
+  return made;
+}
+
 /* A reader reports a broken rule as EPROTO. Here, the application has described
  * the region, so the broken rule is reported as a wrong argument. */
 int region_plan_make(struct region_plan *plan, const char *name,
@@ -204,7 +256,8 @@ int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_options *options, uint32_t cores,
                      uint64_t page_size, struct region_fault *fault) {
   *plan = (struct region_plan){0};
-  if (make(plan, name, tables, table_count, options, cores, page_size, fault))
+  if (make_of_records(plan, name, tables, table_count, options, cores,
+                      page_size, fault))
     return 0;
   if (fault->rule == REGION_RULE_PLACE)
     region_fails(fault, ENOMEM,

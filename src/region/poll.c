@@ -30,7 +30,7 @@ uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
 
 /* From now on, total_cycles has the thread's time up to tsc. */
 static void begin_at(struct percore_slot_head *head, uint64_t tsc) {
-  percore_cell_set_(&head->origin_tsc, 0, tsc - head->total_cycles);
+  percore_own_set_(&head->origin_tsc, tsc - head->total_cycles);
 }
 
 /* Returns the time since the last poll. */

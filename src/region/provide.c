@@ -10,7 +10,7 @@ int region_provide(struct percore_region *region, uint64_t offset,
   if (length == 0)
     return 0;
   return region_memory_provide(region->memfd, region->map, offset, length,
-                               region->page_size);
+                               region->page_size, &region->room);
 }
 
 static int make_huge(struct percore_region *region, uint64_t offset,
@@ -56,6 +56,8 @@ int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
   for (uint32_t t = 1; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
     uint64_t rows = region->state[t].rows_reserved;
+    if (region->is_child) /* the parent may have added rows */
+      rows = region_live(region, table)->rows_in_use;
     if (table->storage == PERCORE_PER_CORE &&
         region_provide(region, block + table->slot_offset,
                        rows * table->row_stride) != 0)
@@ -97,7 +99,7 @@ static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
 
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows) {
-  if (!region_lock_table(region, &table))
+  if (!region_lock_table_rows(region, &table))
     return -1;
   int rc = reserve(region, table, rows);
   region_unlock(region);

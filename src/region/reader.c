@@ -335,6 +335,11 @@ bool region_reader_may_return(const struct region_reader *reader) {
          !region_connection_lost_process(&reader->connection);
 }
 
+void region_reader_forget(struct region_reader *reader) {
+  if (reader->left && !region_reader_may_return(reader))
+    region_view_close(&reader->view);
+}
+
 bool region_reader_ended(const struct region_reader *reader) {
   return reader->ended;
 }

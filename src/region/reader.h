@@ -90,6 +90,10 @@ enum region_event region_reader_refresh(struct region_reader *reader);
  * time. */
 void region_reader_give_back(struct region_reader *reader);
 
+/* Gives back the memory of a producer that is gone, unless it may return. Its
+ * values can then no longer be read. */
+void region_reader_forget(struct region_reader *reader);
+
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region or no connection: as a fault, as an errno
@@ -164,10 +168,10 @@ void region_reader_refusals(struct region_reader *reader,
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
-/* True if a slot has ever been used. Sets *core to the core that the slot
- * counts for, to PERCORE_NO_CORE, or to -1 if the region has no such core. */
-bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
-                                int *core);
+/* Returns the state of a slot. Sets *core to the core that the slot counts for,
+ * to PERCORE_NO_CORE, or to -1 if the region has no such core. */
+enum region_state region_reader_slot_state(struct region_reader *reader,
+                                           uint32_t slot, int *core);
 /* Describes a slot. The state is REGION_FREE if the slot has never been used,
  * or if the slot counts for a core that the region does not have. */
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
@@ -230,6 +234,7 @@ struct region_tile {
    * no core. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
+  uint64_t *values;   /* scratch for at least one row of a slot */
   void *memory;       /* of all arrays */
   size_t size;
 };
@@ -254,6 +259,10 @@ void region_tile_free(struct region_tile *tile);
 int region_tile_reuse(struct region_tile *tile,
                       const struct region_reader *reader, uint32_t table,
                       uint32_t capacity, uint32_t want);
+
+/* Gives the tile an empty place for each of `rows` rows, which need not be those
+ * of its table. Returns false if out of memory. */
+bool region_tile_resize(struct region_tile *tile, uint32_t rows);
 
 /* Reads rows into the tile, starting with first_row: as many as are in use and
  * fit. */
@@ -283,16 +292,17 @@ uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column);
 
-/* Combines two values of a gauge (enum percore_aggregation). */
+/* Combines two values of a gauge (enum percore_aggregation), which are signed.
+ */
 static inline uint64_t region_combine_gauges(uint32_t aggregation, uint64_t a,
                                              uint64_t b) {
   switch (aggregation) {
   case PERCORE_SUM:
     return a + b;
   case PERCORE_MIN:
-    return a < b ? a : b;
+    return (int64_t)a < (int64_t)b ? a : b;
   case PERCORE_MAX:
-    return a > b ? a : b;
+    return (int64_t)a > (int64_t)b ? a : b;
   default:
     return b;
   }

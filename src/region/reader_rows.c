@@ -31,17 +31,17 @@ static uint64_t slot_offset(const struct region_header *header, uint32_t s) {
 
 /* The core of a slot never changes once the slot is used, so it is loaded
  * without a second look at the generation word. */
-bool region_reader_slot_is_used(struct region_reader *reader, uint32_t s,
-                                int *core) {
+enum region_state region_reader_slot_state(struct region_reader *reader,
+                                           uint32_t s, int *core) {
   const struct region_header *header = &reader->view.directory.header;
   struct region_slot slot;
   if (s >= region_reader_slots(reader))
-    return false;
+    return REGION_FREE;
   region_view_load(&reader->view, slot_offset(header, s),
                    offsetof(struct region_slot, since_boottime_ns) / 8, 0,
                    (uint64_t *)(void *)&slot);
   *core = core_of(header, slot.core);
-  return region_state(slot.generation) != REGION_FREE;
+  return region_state(slot.generation);
 }
 
 /* Copies the record of a slot. If it changes at every attempt, the copy may mix

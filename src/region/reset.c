@@ -3,8 +3,8 @@
 #include "percore_config.h"
 
 #include <errno.h>
-#include <time.h>
 
+#include "message.h"
 #include "writer.h"
 
 static bool is_reset(const struct region_field *field) {
@@ -17,14 +17,12 @@ static bool is_reset(const struct region_field *field) {
  * would never match again. During the wait, the row is not CHANGING, so readers
  * do not have to wait. */
 static bool sum_patiently(const struct percore_region *region,
-                          const struct region_table *table, uint32_t row,
-                          uint64_t *sums) {
-  enum { TRIES = 1000, PAUSE_NS = 100000 };
-  struct timespec pause = {.tv_nsec = PAUSE_NS};
+                          const struct region_table *table, uint32_t row) {
+  enum { TRIES = 100 };
   for (int i = 0; i < TRIES; i++) {
-    if (region_row_sum(region, table, row, sums))
+    if (region_row_sum(region, table, row))
       return true;
-    nanosleep(&pause, NULL);
+    region_pause(1);
   }
   /* Reset an OWNED row anyway: its owner is unknown, and may have died inside a
    * section. */
@@ -35,17 +33,16 @@ static bool sum_patiently(const struct percore_region *region,
  * old base or the new base. Returns 0, or -1 with EAGAIN. */
 static int reset_row(struct percore_region *region,
                      const struct region_table *table, uint32_t row) {
-  uint64_t sums[PERCORE_MAX_COLUMNS];
   uint64_t *generation = region_generation(region, table, row);
   uint64_t *reset = region_base(region, table, table->reset_offset, row);
-  if (!sum_patiently(region, table, row, sums))
+  if (!sum_patiently(region, table, row))
     return region_failed(EAGAIN);
   region_begin_change(generation, region_changed(*generation, REGION_CHANGING));
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct region_field *field = &region->fields[table->first_field + f];
     for (uint32_t c = 0; is_reset(field) && c < field->cells; c++)
-      __atomic_store_n(&reset[field->column + c], sums[field->column + c],
-                       __ATOMIC_RELAXED);
+      __atomic_store_n(&reset[field->column + c],
+                       region->sums[field->column + c], __ATOMIC_RELAXED);
   }
   region_end_change(generation, REGION_LIVE);
   return 0;
@@ -81,7 +78,7 @@ static int reset_tables(struct percore_region *region, uint32_t table,
 }
 
 int region_reset(struct percore_region *region, uint32_t table, uint32_t row) {
-  if (!region_lock(region))
+  if (!region_lock_rows(region))
     return -1;
   int rc = reset_tables(region, table, row);
   region_unlock(region);

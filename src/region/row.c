@@ -50,10 +50,10 @@ static bool is_set(const struct region_field *field) {
 
 static void store_base(struct percore_region *region,
                        const struct region_table *table, uint64_t offset,
-                       uint32_t row, const uint64_t *sums) {
+                       uint32_t row) {
   uint64_t *base = region_base(region, table, offset, row);
   for (uint32_t c = 0; c < table->columns; c++)
-    store(&base[c], sums[c]);
+    store(&base[c], region->sums[c]);
 }
 
 /* Sets gauges and states to 0, and births and resets to the present sums. No
@@ -61,17 +61,16 @@ static void store_base(struct percore_region *region,
  * not read yet. */
 static void begin_cells(struct percore_region *region,
                         const struct region_table *table, uint32_t row) {
-  uint64_t sums[PERCORE_MAX_COLUMNS];
   uint64_t *cells = region_single(region, table, row);
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct region_field *field = &region->fields[table->first_field + f];
     if (is_set(field))
       store(&cells[field->column], 0);
   }
-  (void)region_row_sum(region, table, row, sums);
-  store_base(region, table, table->birth_offset, row, sums);
+  (void)region_row_sum(region, table, row);
+  store_base(region, table, table->birth_offset, row);
   if (table->reset_offset != 0)
-    store_base(region, table, table->reset_offset, row, sums);
+    store_base(region, table, table->reset_offset, row);
 }
 
 static void begin_row(struct percore_region *region,
@@ -84,6 +83,8 @@ static void begin_row(struct percore_region *region,
                       region_next_object(*generation, REGION_CHANGING));
   for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
     store(&label[w], name->words[w]);
+  if (table->flags & REGION_TABLE_CONSISTENT)
+    region_close_section(region_single(region, table, row) - 1);
   begin_cells(region, table, row);
   region_end_change(generation, REGION_LIVE);
   if (live->rows_in_use <= row)
@@ -99,20 +100,26 @@ void region_row_begin_single(struct percore_region *region, uint32_t table) {
  * Adding
  */
 
-/* Finds a row that has never been used, or the oldest removed row. */
+/* Finds a row that has never been used, or else the oldest removed row: if all
+ * have been used, or there is no memory for more. */
 static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];
   while (state->next_unused < state->rows_reserved &&
          *region_generation(region, table, state->next_unused) != 0)
     state->next_unused++; /* skips rows that were added by number */
+  int error = ENOSPC;
   if (state->next_unused < table->max_rows) {
-    if (region_provide_rows(region, t, state->next_unused + 1) != 0)
-      return -1;
-    *row = state->next_unused++;
-    return 0;
+    if (region_provide_rows(region, t, state->next_unused + 1) == 0) {
+      *row = state->next_unused++;
+      return 0;
+    }
+    error = errno;
   }
-  return region_take_removed(region, t, row);
+  int rc = region_take_removed(region, t, row);
+  if (rc != 0 && errno == ENOSPC)
+    errno = error;
+  return rc;
 }
 
 static int refuse(struct percore_region *region, uint32_t t) {
@@ -122,10 +129,41 @@ static int refuse(struct percore_region *region, uint32_t t) {
   return -1;
 }
 
+static bool has_name(const struct percore_region *region,
+                     const struct region_table *table, uint32_t row,
+                     const struct padded_name *name) {
+  const uint64_t *word = region_generation(region, table, row);
+  uint64_t generation = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+  bool same = region_state(generation) == REGION_LIVE &&
+              memcmp(region_label(region, table, row), name->words,
+                     region_label_size(table)) == 0;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return same && __atomic_load_n(word, __ATOMIC_RELAXED) == generation;
+}
+
+/* A child finds the rows of its parent, of which its index does not know those
+ * that were added after the fork. */
+static int find_in_child(const struct percore_region *region, uint32_t t,
+                         const struct padded_name *name, uint32_t *row) {
+  const struct region_table *table = &region->tables[t];
+  uint64_t rows = region_live(region, table)->rows_in_use;
+  uint32_t found;
+  if (!key_index_find(&region->state[t].names, name->words, &found) ||
+      !has_name(region, table, found, name))
+    for (found = 0; found < rows && !has_name(region, table, found, name);)
+      found++;
+  if (found >= rows)
+    return region_failed(EPERM);
+  *row = found;
+  return region_failed(EEXIST);
+}
+
 static int add_named(struct percore_region *region, uint32_t t,
                      const struct padded_name *name, uint32_t *row) {
   struct table_state *state = &region->state[t];
   uint32_t found;
+  if (region->is_child)
+    return find_in_child(region, t, name, row);
   if (key_index_find(&state->names, name->words, &found)) {
     *row = found;
     return region_failed(EEXIST);
@@ -187,7 +225,7 @@ static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key) {
-  if (!region_lock_table(region, &table))
+  if (!region_lock_table_rows(region, &table))
     return -1;
   struct padded_name padded;
   int rc = pad_name(&region->tables[table], name, key, &padded)
@@ -213,6 +251,23 @@ static bool has_gauges_per_core(const struct percore_region *region,
   return false;
 }
 
+void region_clear_gauges(struct percore_region *region, uint32_t slot) {
+  for (uint32_t t = 1; t < region->table_count; t++) {
+    const struct region_table *table = &region->tables[t];
+    if (!has_gauges_per_core(region, table))
+      continue;
+    unsigned char *rows = region_at(region, region_block_offset(region, slot) +
+                                                table->slot_offset);
+    for (uint64_t r = 0; r < region_live(region, table)->rows_in_use; r++)
+      for (uint32_t f = 0; f < table->field_count; f++) {
+        const struct region_field *field =
+            &region->fields[table->first_field + f];
+        if (is_set(field))
+          store((uint64_t *)(rows + r * table->row_stride) + field->column, 0);
+      }
+  }
+}
+
 static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
                       uint32_t flags) {
   const struct region_table *table = &region->tables[t];
@@ -234,7 +289,7 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags) {
-  if (!region_lock_table(region, &table))
+  if (!region_lock_table_rows(region, &table))
     return -1;
   int rc = remove_row(region, table, row, flags);
   region_unlock(region);

@@ -63,16 +63,20 @@ static int by_name(const void *left, const void *right) {
  * 16 tables of 1024 fields each, would keep a reader busy. */
 static bool field_names_differ(const struct percore_table *table,
                                struct region_fault *fault) {
-  const struct percore_field *sorted[REGION_MAX_TABLE_FIELDS];
-  for (uint32_t f = 0; f < table->field_count; f++)
+  uint32_t count = table->field_count;
+  const struct percore_field **sorted = calloc(count + 1, sizeof(*sorted));
+  bool differ = sorted != NULL || region_fails(fault, ENOMEM, "");
+  for (uint32_t f = 0; f < count && differ; f++)
     sorted[f] = &table->fields[f];
-  qsort(sorted, table->field_count, sizeof(*sorted), by_name);
-  for (uint32_t f = 1; f < table->field_count; f++)
+  if (differ)
+    qsort(sorted, count, sizeof(*sorted), by_name);
+  for (uint32_t f = 1; f < count && differ; f++)
     if (by_name(&sorted[f - 1], &sorted[f]) == 0) {
       region_breaks(fault, REGION_RULE_FIELD_NAME, "two fields have this name");
-      return region_blame(fault->field, sorted[f]->name, f);
+      differ = region_blame(fault->field, sorted[f]->name, f);
     }
-  return true;
+  free(sorted);
+  return differ;
 }
 
 bool region_fields_are_valid(const struct percore_table *table,

@@ -4,8 +4,10 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "message.h"
 #include "writer.h"
@@ -113,14 +116,36 @@ static bool handle_message(struct percore_region *region,
   return region_message_send(from->fd, &message, NULL, 0);
 }
 
+/* Writes the number that the instance "*" has got. No reader has seen the
+ * region before. */
+static void write_number(struct percore_region *region) {
+  char *instance = region_at(region, region->header->strings_offset +
+                                         region->header->instance);
+  memset(instance, 0, sizeof(REGION_LONGEST_NUMBER));
+  snprintf(instance, sizeof(REGION_LONGEST_NUMBER), "%u",
+           region->server.claim.number);
+}
+
 /* Claims the name, or makes its socket anew. A directory can appear, a process
  * that has the name can end, and rights can be given. Call with the region
  * locked, so that a fork finds the descriptors. */
-static void claim_name(struct server *server) {
-  bool claimed = region_claim_take(&server->claim) == 0 &&
-                 watch(server, server->claim.listener) == 0;
+static void claim_name(struct percore_region *region) {
+  struct server *server = &region->server;
+  bool needs_number = server->claim.number_at != 0;
+  bool claimed = region_claim_take(&server->claim) == 0;
+  if (claimed && needs_number)
+    write_number(region);
+  claimed = claimed && watch(server, server->claim.listener) == 0;
   server->error = claimed ? 0 : errno;
   server->checked_ms = region_now_ms();
+}
+
+int region_server_error(struct percore_region *region) {
+  if (!region_lock(region))
+    return errno;
+  int error = region->server.error;
+  region_unlock(region);
+  return error;
 }
 
 static bool is_found(const struct server *server) {
@@ -132,7 +157,7 @@ int region_server_restore(struct percore_region *region) {
   if (!region_lock(region))
     return errno;
   if (!is_found(server))
-    claim_name(server);
+    claim_name(region);
   int error = server->error;
   region_unlock(region);
   return error;
@@ -147,18 +172,19 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
+  region_release_ended(region);
   if (!is_found(server))
     (void)region_server_restore(region);
 }
 
 /* How long the serving thread pauses after a turn: what readers send must not
  * cost the producer a core. Longer if a limit keeps it from accepting. */
-enum { PAUSE_NS = 5000000, LONG_PAUSE_NS = 100000000 };
+enum { PAUSE_MS = 5, LONG_PAUSE_MS = 100 };
 
 /* Handles one event of each ready descriptor, for which it waits until the next
  * check if `waits`. Returns how long the serving thread must pause before the
- * next call, in nanoseconds. */
-static long serve_turn(struct percore_region *region, bool waits) {
+ * next call, in milliseconds. */
+static int serve_turn(struct percore_region *region, bool waits) {
   struct server *server = &region->server;
   struct epoll_event events[SERVER_CONNECTIONS + 2];
   bool go_on = true;
@@ -183,28 +209,19 @@ static long serve_turn(struct percore_region *region, bool waits) {
         region_unlock(region);
       }
   }
-  return !go_on ? LONG_PAUSE_NS : ready > 0 ? PAUSE_NS : 0;
+  return !go_on ? LONG_PAUSE_MS : ready > 0 ? PAUSE_MS : 0;
 }
 
 /* ---------------------------------------------------------------------------
  * The thread
  */
 
-static bool is_stopped(const struct server *server) {
-  uint64_t count;
-  return read(server->stop, &count, sizeof(count)) == sizeof(count);
-}
-
 static void *serve_thread(void *argument) {
   struct percore_region *region = argument;
   struct server *server = &region->server;
   pthread_setname_np(pthread_self(), "percore-serve");
-  struct timespec pause = {0};
-  while (!is_stopped(server)) {
-    pause.tv_nsec = serve_turn(region, true);
-    if (pause.tv_nsec > 0)
-      nanosleep(&pause, NULL);
-  }
+  while (region_poll(server->stop, POLLIN, serve_turn(region, true)) == 0)
+    ;
   return NULL;
 }
 
@@ -300,10 +317,9 @@ void region_server_close(struct percore_region *region) {
 
 bool region_server_claims(const struct percore_region *region, const char *name,
                           const struct percore_options *options) {
-  char path[REGION_PATH_SIZE];
-  return region_path(path, sizeof(path), options->runtime_dir, name,
-                     options->instance, "sock") == 0 &&
-         strcmp(path, region->server.claim.socket_path) == 0;
+  struct region_claim claim;
+  return region_claim_init(&claim, name, options) == 0 &&
+         region_claim_is_same(&claim, &region->server.claim);
 }
 
 void region_server_init(struct percore_region *region) {
@@ -351,6 +367,7 @@ int percore_fd(const struct percore_region *region) {
 }
 
 int percore_serve(struct percore_region *region) {
+  NOT_CANCELLED;
   if (percore_fd(region) < 0)
     return -1;
   pthread_mutex_lock(&region->server.turn);

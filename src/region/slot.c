@@ -12,69 +12,70 @@
 
 #include "base/clock.h"
 
-static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
-
-/* Finds an extra slot that already counts for the core and has no owner, or
- * else the first extra slot that has never been used. */
-static bool find_extra_slot(const struct percore_region *region, int core,
-                            uint32_t *found) {
-  const struct region_header *header = region->header;
-  *found = header->slot_count;
-  for (uint32_t s = header->core_count; s < header->slot_count; s++) {
-    const struct region_slot *slot = &region->slots[s];
-    if (slot->core == core && !region_slot_has_owner(slot)) {
-      *found = s;
-      return true;
-    }
-    if (region_state(slot->generation) == REGION_FREE && s < *found)
-      *found = s;
-  }
-  return *found < header->slot_count;
+/* Looking for a slot and taking it are one step, because threads of other
+ * processes may take slots at the same time. */
+static bool take(struct percore_region *region, uint32_t s, uint32_t *taken) {
+  *taken = s;
+  return region_slot_take(region, s);
 }
 
-/* Finds the slot of another core on which the thread may run, so that the
- * counts of a thread that is not pinned are not lost. */
-static bool find_other_core(const struct percore_region *region,
-                            const cpu_set_t *cpus, uint32_t *found) {
-  for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
-    if (CPU_ISSET((size_t)s, cpus) &&
-        !region_slot_has_owner(&region->slots[s])) {
-      *found = s;
-      return true;
+/* Takes an extra slot: one that counts for the core already, or else one that
+ * has never been used, or else any, so that no count is lost. A slot that has
+ * been used counts for its core for ever, because readers sum what it has. */
+enum extra { OF_CORE, UNUSED, ANY };
+static bool take_extra_slot(struct percore_region *region, int core,
+                            enum extra last, uint32_t *taken) {
+  const struct region_header *header = region->header;
+  for (enum extra pass = OF_CORE; pass <= last; pass++)
+    for (uint32_t s = header->core_count; s < header->slot_count; s++) {
+      const struct region_slot *slot = &region->slots[s];
+      bool unused = region_state(slot->generation) == REGION_FREE;
+      bool suits = pass == OF_CORE  ? !unused && slot->core == core
+                   : pass == UNUSED ? unused
+                                    : true;
+      if (suits && take(region, s, taken))
+        return true;
     }
   return false;
 }
 
-/* Finds the core's own slot, or an extra slot that counts for the same core or
- * has never been used. If a thread's affinity excludes the core, it takes an
- * extra slot as long as one is free: either the thread will be pinned to the
- * core later, or the core is wrong and the core's own slot should stay free for
- * another thread. */
-static bool find_slot(const struct percore_region *region, int core,
-                      bool may_run, const cpu_set_t *cpus, uint32_t *found) {
+/* Takes the slot of another core on which the thread may run, so that the
+ * counts of a thread that is not pinned are not lost. */
+static bool take_other_core(struct percore_region *region,
+                            const cpu_set_t *cpus, uint32_t *taken) {
+  for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
+    if (CPU_ISSET((size_t)s, cpus) && take(region, s, taken))
+      return true;
+  return false;
+}
+
+/* Takes the core's own slot, or an extra slot. If a thread's affinity excludes
+ * the core, it takes an extra slot of the core as long as one is free: either
+ * the thread will be pinned to the core later, or the core is wrong and the
+ * core's own slot should stay free for another thread. */
+static bool take_any_slot(struct percore_region *region, int core, bool may_run,
+                          const cpu_set_t *cpus, uint32_t *taken) {
   if (core == PERCORE_NO_CORE)
-    return find_extra_slot(region, core, found);
-  if (!may_run && find_extra_slot(region, core, found))
+    return take_extra_slot(region, core, ANY, taken);
+  if (!may_run && take_extra_slot(region, core, UNUSED, taken))
     return true;
-  *found = (uint32_t)core;
-  return !region_slot_has_owner(&region->slots[core]) ||
-         find_extra_slot(region, core, found) ||
-         find_other_core(region, cpus, found);
+  return take(region, (uint32_t)core, taken) ||
+         take_extra_slot(region, core, ANY, taken) ||
+         take_other_core(region, cpus, taken);
 }
 
 /* Warns once per region, because programs that attach their threads before they
  * pin them do so for every thread. */
 static void warn_of_affinity(struct percore_region *region, const char *name,
                              int core) {
-  if (region->warned_affinity || region->quiet)
+  if (region->warned_affinity)
     return;
   region->warned_affinity = true;
-  fprintf(
-      stderr,
-      "percore: thread '%s' attaches for core %d, which its affinity excludes: "
-      "it counts for core %d in an extra slot; pin the thread before it "
-      "attaches, or pass -1 for the core that it runs on\n",
-      name != NULL ? name : "", core, core);
+  region_say(region,
+             "thread '%s' attaches for core %d, which its affinity excludes: "
+             "it counts for core %d in an extra slot; pin the thread before it "
+             "attaches, or pass -1 for the core that it runs on",
+             name != NULL ? name : "", core, core);
 }
 
 static void name_slot(struct region_slot *slot, const char *name) {
@@ -89,21 +90,21 @@ static void name_slot(struct region_slot *slot, const char *name) {
  * previous owner. If the previous owner died, its section may still be open and
  * its clock is outdated. */
 static void begin_block(struct percore_slot_head *head) {
-  uint64_t sequence = __atomic_load_n(&head->sequence, __ATOMIC_RELAXED);
-  if (sequence & 1)
-    __atomic_store_n(&head->sequence, sequence + 1, __ATOMIC_RELEASE);
+  region_close_section(&head->sequence);
   __atomic_store_n(&head->asleep_tsc, 0, __ATOMIC_RELAXED);
   region_poll_begin(head);
   __atomic_store_n(&head->quiescent, head->quiescent + 1, __ATOMIC_RELEASE);
 }
 
-static void take_slot(struct percore_region *region, uint32_t s, int core,
-                      const char *name) {
+static void begin_slot(struct percore_region *region, uint32_t s, int core,
+                       const char *name) {
   struct region_slot *slot = &region->slots[s];
   region_begin_change(&slot->generation,
                       region_next_object(slot->generation, REGION_CHANGING));
-  __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
+  if (slot->core == -1)
+    __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
+  region_clear_gauges(region, s);
+  __atomic_store_n(&slot->tid, (int32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);
   name_slot(slot, name);
@@ -111,8 +112,17 @@ static void take_slot(struct percore_region *region, uint32_t s, int core,
   region_end_change(&slot->generation, REGION_LIVE);
 }
 
+static void end_slot(struct percore_region *region, uint32_t s) {
+  struct region_slot *slot = &region->slots[s];
+  region_begin_change(&slot->generation,
+                      region_changed(slot->generation, REGION_CHANGING));
+  __atomic_store_n(&slot->tid, 0, __ATOMIC_RELAXED);
+  region_end_change(&slot->generation, REGION_GONE);
+  region_slot_leave(region, s);
+}
+
 static int attach(struct percore_region *region, const char *name, int core,
-                  uint32_t *found) {
+                  uint32_t *taken) {
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
@@ -124,36 +134,35 @@ static int attach(struct percore_region *region, const char *name, int core,
                  CPU_ISSET((size_t)core, &cpus);
   if (!may_run)
     warn_of_affinity(region, name, core);
-  if (!find_slot(region, core, may_run, &cpus, found))
+  if (!take_any_slot(region, core, may_run, &cpus, taken))
     return region_failed(ENOSPC);
-  if (region_state(region->slots[*found].generation) == REGION_FREE) {
-    region_memory_prefer(region_block(region, *found),
+  if (region_state(region->slots[*taken].generation) == REGION_FREE) {
+    region_memory_prefer(region_block(region, *taken),
                          region->header->block_stride);
-    if (region_provide_slot_rows(region, *found) != 0)
+    if (region_provide_slot_rows(region, *taken) != 0) {
+      region_slot_leave(region, *taken);
       return -1;
+    }
   }
-  if (*found < region->header->core_count)
-    core = (int)*found;
-  take_slot(region, *found, core, name);
+  begin_slot(region, *taken, core, name);
   return 0;
 }
 
-/* Counts a thread without a slot, and says so once. Keeps errno. */
+/* Counts a thread without a slot, and says so once, whichever process is first.
+ * Keeps errno. */
 static void refuse(struct percore_region *region, const char *name) {
   struct region_header *header = region->header;
   int error = errno;
-  __atomic_store_n(&header->attach_refused, header->attach_refused + 1,
-                   __ATOMIC_RELAXED);
-  if (!region->warned_slots && !region->quiet) {
+  if (__atomic_fetch_add(&header->attach_refused, 1, __ATOMIC_RELAXED) == 0) {
     char why[128];
     snprintf(why, sizeof(why),
              "no slot is free: set extra_slots to the number of threads (it is "
              "%u, and there are %u threads)",
              header->slot_count - header->core_count, region_count_threads());
-    fprintf(stderr, "percore: the counts of thread '%s' are lost: %s\n",
-            name != NULL ? name : "", error == ENOSPC ? why : strerror(error));
+    region_say(region, "the counts of thread '%s' are lost: %s",
+               name != NULL ? name : "",
+               error == ENOSPC ? why : strerror(error));
   }
-  region->warned_slots = true;
   errno = error;
 }
 
@@ -169,10 +178,10 @@ int percore_attach(struct percore_region *region, const char *name, int core,
   slot->head = region->sink_block;
   if (!region_lock(region))
     return -1;
-  uint32_t found;
-  int rc = attach(region, name, core == -1 ? sched_getcpu() : core, &found);
+  uint32_t taken;
+  int rc = attach(region, name, core == -1 ? sched_getcpu() : core, &taken);
   if (rc == 0) {
-    slot->head = region_block(region, found);
+    slot->head = region_block(region, taken);
     last_attached.region = region;
     last_attached.head = slot->head;
     region_server_avoid_slots(region);
@@ -186,9 +195,8 @@ int percore_attach(struct percore_region *region, const char *name, int core,
 /* Returns the first slot that belongs to the calling thread, or NULL. Needs no
  * lock, because only the thread itself attaches and detaches its slots. */
 static struct percore_slot_head *own_slot(const struct percore_region *region) {
-  int32_t tid = own_tid();
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (__atomic_load_n(&region->slots[s].tid, __ATOMIC_RELAXED) == tid)
+    if (region_slot_is_own(region, s))
       return region_block(region, s);
   return NULL;
 }
@@ -212,20 +220,33 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
                     region->header->blocks_offset;
   uint64_t s = offset / region->header->block_stride;
   if (s >= region->header->slot_count ||
-      offset % region->header->block_stride != 0)
-    return region_failed(EINVAL);
-  struct region_slot *slot = &region->slots[s];
-  if (slot->tid != own_tid())
+      offset % region->header->block_stride != 0 ||
+      !region_slot_is_own(region, (uint32_t)s))
     return region_failed(EINVAL);
   percore_quiescent(handle);
   if (last_attached.head == handle.head)
     region_forget_slot();
-  region_begin_change(&slot->generation,
-                      region_changed(slot->generation, REGION_CHANGING));
-  __atomic_store_n(&slot->tid, 0, __ATOMIC_RELAXED);
-  region_end_change(&slot->generation, REGION_GONE);
+  end_slot(region, (uint32_t)s);
   region_server_avoid_slots(region);
   return 0;
+}
+
+void region_release_ended(struct percore_region *region) {
+  if (!region_lock(region))
+    return;
+  bool changed = region->inherit; /* children may have attached */
+  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+    enum region_state state = region_state(region->slots[s].generation);
+    if ((state == REGION_LIVE || state == REGION_CHANGING) &&
+        region_slot_take(region, s)) {
+      region_close_section(&region_block(region, s)->sequence);
+      end_slot(region, s);
+      changed = true;
+    }
+  }
+  if (changed)
+    region_server_avoid_slots(region);
+  region_unlock(region);
 }
 
 int percore_detach(struct percore_region *region, percore_slot_t slot) {

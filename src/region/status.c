@@ -8,6 +8,8 @@
 
 #include "writer.h"
 
+#include "base/sized.h"
+
 /* ---------------------------------------------------------------------------
  * Sinks
  */
@@ -24,7 +26,7 @@ static const struct {
             "percore(3), DEPLOYMENT"},
     {ETIMEDOUT, "a process holds the lock of the directory: end it"},
     {EADDRINUSE, "another process serves this name; give each process an "
-                 "instance"},
+                 "instance of its own, such as \"*\""},
     {EINVAL, "check that the kernel supports huge pages of 2 MiB"},
     {ENAMETOOLONG, "shorten the path of the runtime directory"},
     {ENOMEM, "raise the memory limit, or declare fewer rows or cores"},
@@ -43,7 +45,7 @@ static void say_why(char *reason, size_t size, const char *name,
                     const struct percore_options *options,
                     const struct region_fault *fault) {
   char why[REGION_FAULT_LINE];
-  const char *dir = options->runtime_dir;
+  const char *dir = options->runtime_dir, *instance = options->instance;
   if (name == NULL)
     name = "";
   if (fault->text[0] != '\0') {
@@ -51,10 +53,12 @@ static void say_why(char *reason, size_t size, const char *name,
     snprintf(reason, size, "region '%.60s' is refused: %.170s", name, why);
     return;
   }
+  bool has_instance = instance != NULL && instance[0] != '\0';
   bool no_huge_pages = options->huge_pages && fault->error == ENOMEM;
-  snprintf(reason, size, "region '%.60s' is not served in %.60s: %.50s; %.110s",
-           name, dir != NULL ? dir : region_runtime_dir(),
-           strerror(fault->error),
+  snprintf(reason, size,
+           "region '%.50s%s%.30s' is not served in %.50s: %.40s; %.110s", name,
+           has_instance ? "@" : "", has_instance ? instance : "",
+           dir != NULL ? dir : region_runtime_dir(), strerror(fault->error),
            no_huge_pages ? "raise /proc/sys/vm/nr_hugepages"
                          : advice_for(fault->error));
 }
@@ -72,25 +76,34 @@ struct percore_region *region_make_sink(const char *name,
   struct percore_region *sink = &sinks[number % SINKS];
   const struct percore_region *before = &sinks[(number - 1) % SINKS];
   *sink = region_sink;
+  sink->quiet = options->quiet != 0;
   sink->failure.error = fault->error;
   say_why(sink->failure.reason, sizeof(sink->failure.reason), name, options,
           fault);
-  if (!options->quiet &&
-      strcmp(sink->failure.reason, before->failure.reason) != 0)
-    fprintf(stderr, "percore: %s. Its counts are lost\n", sink->failure.reason);
+  if (strcmp(sink->failure.reason, before->failure.reason) != 0)
+    region_say(sink, "%s. Its counts are lost", sink->failure.reason);
   return sink;
 }
 
-void region_say_unserved(struct percore_region *region, const char *name,
-                         const struct percore_options *options) {
-  struct region_fault fault = {.error = region->server.error};
-  char *reason = region->failure.reason;
-  say_why(reason, sizeof(region->failure.reason), name, options, &fault);
-  if (!options->quiet)
-    fprintf(stderr,
-            "percore: %s. The library tries again every two seconds; no count "
-            "is lost\n",
-            reason);
+/* Says why readers cannot find a region that counts. */
+static void say_unserved(const struct percore_region *region, int error,
+                         char *reason, size_t size) {
+  const struct region_fault fault = {.error = error};
+  const char *strings = region_at(region, region->header->strings_offset);
+  char dir[REGION_PATH_SIZE];
+  memcpy(dir, region->server.claim.socket_path, sizeof(dir));
+  *strrchr(dir, '/') = '\0';
+  const struct percore_options options = {
+      .runtime_dir = dir, .instance = strings + region->header->instance};
+  say_why(reason, size, strings + region->header->name, &options, &fault);
+}
+
+void region_warn_unserved(const struct percore_region *region) {
+  struct percore_region_status status;
+  say_unserved(region, region->unserved, status.reason, sizeof(status.reason));
+  region_say(region,
+             "%s. The library tries again every two seconds; no count is lost",
+             status.reason);
 }
 
 /* ---------------------------------------------------------------------------
@@ -167,7 +180,7 @@ static struct percore_region_status status_of(struct percore_region *region) {
       .adds_refused = count_refused_adds(region),
       .adds_postponed = region->header->adds_postponed};
   if (error != 0)
-    memcpy(status.reason, region->failure.reason, sizeof(status.reason));
+    say_unserved(region, error, status.reason, sizeof(status.reason));
   else
     say_refusals(region, status.reason, sizeof(status.reason));
   region_unlock(region);
@@ -177,10 +190,11 @@ static struct percore_region_status status_of(struct percore_region *region) {
 int percore_status(struct percore_region *region,
                    struct percore_region_status *status) {
   size_t size = status->size;
-  if (size < sizeof(size) || size > sizeof(*status))
+  if (size < sizeof(size) || size > SIZED_MOST)
     return region_failed(EINVAL);
   struct percore_region_status known = status_of(region);
   known.size = size;
-  memcpy(status, &known, size);
+  memset(status, 0, size);
+  memcpy(status, &known, size < sizeof(known) ? size : sizeof(known));
   return 0;
 }

@@ -11,26 +11,24 @@
 enum { TRIES = 64 };
 
 /* Adds the cells of a copy. sequence is NULL if no section updates them. */
-static bool add(const uint64_t *sequence, const uint64_t *cells,
-                uint32_t columns, uint64_t *sums) {
+static bool add(const struct percore_region *region, const uint64_t *sequence,
+                const uint64_t *cells, uint32_t columns) {
   static const uint64_t no_section;
-  uint64_t values[PERCORE_MAX_COLUMNS];
   bool whole =
       region_load_checked(sequence != NULL ? sequence : &no_section, cells,
-                          columns, cells + columns, TRIES, values);
+                          columns, cells + columns, TRIES, region->cells);
   for (uint32_t c = 0; c < columns; c++)
-    sums[c] += values[c];
+    region->sums[c] += region->cells[c];
   return whole;
 }
 
 bool region_row_sum(const struct percore_region *region,
-                    const struct region_table *table, uint32_t row,
-                    uint64_t *sums) {
+                    const struct region_table *table, uint32_t row) {
   const uint64_t *single = region_single(region, table, row);
   bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0;
-  memset(sums, 0, table->columns * sizeof(*sums));
+  memset(region->sums, 0, table->columns * sizeof(*region->sums));
   bool whole =
-      add(consistent ? single - 1 : NULL, single, table->columns, sums);
+      add(region, consistent ? single - 1 : NULL, single, table->columns);
   if (table->storage != PERCORE_PER_CORE)
     return whole;
   for (uint32_t s = 0; s < region->header->slot_count; s++) {
@@ -39,8 +37,8 @@ bool region_row_sum(const struct percore_region *region,
     const struct percore_slot_head *head = region_block(region, s);
     const void *cells = (const unsigned char *)head + table->slot_offset +
                         (uint64_t)row * table->row_stride;
-    if (!add(&head->sequence, cells, table->columns, sums))
-      whole &= !region_slot_has_owner(&region->slots[s]);
+    if (!add(region, &head->sequence, cells, table->columns))
+      whole &= !region_slot_has_owner(region, s);
   }
   return whole;
 }

@@ -13,6 +13,11 @@
  * columns; the per-core values of such long rows are not read. */
 enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
 
+/* How many cells of a slot to load at once. The number is small because a busy
+ * worker updates cells every 100 ns, and after an update they must be loaded
+ * again row by row. */
+enum { CELLS_AT_ONCE = 256 };
+
 /* Returns how many rows with each core's values a tile may hold, at most
  * `capacity`; 0 if not even one row fits. */
 static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
@@ -29,7 +34,7 @@ static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
 static bool make_arrays(struct region_tile *tile) {
   size_t rows = tile->capacity, cells = rows * tile->columns;
   size_t cores = tile->want & REGION_WANT_CORES ? tile->core_count : 0;
-  size_t words = rows + (3 + cores) * cells;
+  size_t words = rows + (3 + cores) * cells + MAX(CELLS_AT_ONCE, tile->columns);
   size_t size = words * sizeof(uint64_t) + rows + tile->core_count;
   if (size > tile->size) {
     free(tile->memory);
@@ -44,7 +49,9 @@ static bool make_arrays(struct region_tile *tile) {
   tile->totals = tile->generations + rows;
   tile->births = tile->totals + cells;
   tile->resets = tile->births + cells;
-  tile->cores = cores > 0 ? tile->resets + cells : NULL;
+  tile->values = tile->resets + cells;
+  tile->cores =
+      cores > 0 ? tile->values + MAX(CELLS_AT_ONCE, tile->columns) : NULL;
   tile->torn = (uint8_t *)(tile->generations + words);
   tile->core_used = tile->torn + rows;
   return true;
@@ -84,6 +91,11 @@ int region_tile_init(struct region_tile *tile,
   return region_tile_reuse(tile, reader, table, capacity, want);
 }
 
+bool region_tile_resize(struct region_tile *tile, uint32_t rows) {
+  tile->capacity = rows;
+  return make_arrays(tile);
+}
+
 void region_tile_free(struct region_tile *tile) {
   free(tile->memory);
   *tile = (struct region_tile){0};
@@ -102,9 +114,11 @@ static uint64_t combine_gauge(uint32_t aggregation, uint64_t so_far,
              : region_combine_gauges(aggregation, so_far, value);
 }
 
-/* Combines consecutive rows. */
+/* Combines consecutive rows. Gauges and states are those of a thread: what it
+ * leaves in its slot does not count. */
 static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
-                    const uint64_t *values, uint32_t count, bool first) {
+                    const uint64_t *values, uint32_t count, bool is_live,
+                    bool first) {
   const struct region_table *table = &view->directory.tables[t];
   const struct region_field *fields =
       &view->directory.fields[table->first_field];
@@ -117,14 +131,14 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   for (; count > 0; count--, into += columns, values += columns)
     for (uint32_t f = 0; f < table->field_count; f++) {
       uint32_t kind = fields[f].kind, c = fields[f].column;
-      if (kind == PERCORE_STATE)
-        into[c] = values[c];
-      else if (kind == PERCORE_GAUGE)
-        into[c] =
-            combine_gauge(fields[f].aggregation, into[c], values[c], first);
-      else
+      if (kind != PERCORE_STATE && kind != PERCORE_GAUGE)
         for (uint32_t k = c; k < c + fields[f].cells; k++)
           into[k] += values[k];
+      else if (is_live)
+        into[c] = kind == PERCORE_STATE
+                      ? values[c]
+                      : combine_gauge(fields[f].aggregation, into[c], values[c],
+                                      first);
     }
 }
 
@@ -137,7 +151,9 @@ struct copy {
   uint64_t ahead;    /* end of the rows that will be read soon */
   uint64_t sequence; /* offset of the slot's sequence counter; 0: none */
   int core;          /* -1: no core */
-  bool first_of_core;
+  bool is_live;      /* of a slot that a thread holds */
+  /* The first of those, of all and of the core. */
+  bool first, first_of_core;
 };
 
 static struct copy single_copy(const struct region_view *view, uint32_t t,
@@ -240,12 +256,9 @@ static void load_copy(struct region_view *view, uint32_t t,
  * Slots
  */
 
-/* CELLS_AT_ONCE: how many cells of a slot to load at once. The number is small
- * because a busy worker updates cells every 100 ns, and after an update they
- * must be loaded again row by row. SLOTS_AT_ONCE: how many slots to sum in
- * registers. Adding one slot after another to memory takes 0.73 ns instead of
- * 0.52 ns per cell of 16 slots. */
-enum { CELLS_AT_ONCE = 256, SLOTS_AT_ONCE = 8 };
+/* How many slots to sum in registers. Adding one slot after another to memory
+ * takes 0.73 ns instead of 0.52 ns per cell of 16 slots. */
+enum { SLOTS_AT_ONCE = 8 };
 
 /* In cells: a cache line, and 1 KiB. */
 enum { LINE = 8, NEAR = 128 };
@@ -304,19 +317,18 @@ static bool sum_copies(const struct region_view *view,
  * sum_copies, but works for every table, and while writers are inside sections.
  */
 static void add_each(struct region_view *view, struct region_tile *tile,
-                     const struct group *group, uint32_t row, uint32_t rows,
-                     bool first) {
-  uint64_t values[MAX(CELLS_AT_ONCE, PERCORE_MAX_COLUMNS)];
+                     const struct group *group, uint32_t row, uint32_t rows) {
   uint32_t t = tile->table, at = row - tile->first_row;
   size_t cell = (size_t)at * tile->columns;
   size_t plane = (size_t)tile->capacity * tile->columns;
-  for (uint32_t k = 0; k < group->count; k++, first = false) {
+  for (uint32_t k = 0; k < group->count; k++) {
     const struct copy *copy = &group->copies[k];
-    load_copy(view, t, copy, row, rows, values, tile->torn + at);
-    combine(view, t, tile->totals + cell, values, rows, first);
+    load_copy(view, t, copy, row, rows, tile->values, tile->torn + at);
+    combine(view, t, tile->totals + cell, tile->values, rows, copy->is_live,
+            copy->first);
     if ((tile->want & REGION_WANT_CORES) && copy->core >= 0)
-      combine(view, t, tile->cores + cell + (size_t)copy->core * plane, values,
-              rows, copy->first_of_core);
+      combine(view, t, tile->cores + cell + (size_t)copy->core * plane,
+              tile->values, rows, copy->is_live, copy->first_of_core);
   }
 }
 
@@ -344,8 +356,7 @@ static bool is_plain(struct region_view *view, const struct region_tile *tile,
  * because that writer would probably be inside a section again at the next
  * attempt. */
 static void add_group(struct region_view *view, struct region_tile *tile,
-                      struct group *group, uint32_t first, uint32_t count,
-                      bool first_group) {
+                      struct group *group, uint32_t first, uint32_t count) {
   uint64_t sums[CELLS_AT_ONCE];
   uint32_t columns = tile->columns;
   uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
@@ -356,9 +367,9 @@ static void add_group(struct region_view *view, struct region_tile *tile,
     together = together && sum_copies(view, group, 8ull * row * columns,
                                       rows * columns, sums);
     if (together)
-      combine(view, tile->table, totals, sums, rows, first_group);
+      combine(view, tile->table, totals, sums, rows, true, false);
     else
-      add_each(view, tile, group, row, rows, first_group);
+      add_each(view, tile, group, row, rows);
   }
   group->count = 0;
 }
@@ -367,27 +378,33 @@ static void add_group(struct region_view *view, struct region_tile *tile,
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
                        uint32_t first, uint32_t count) {
   struct region_view *view = &reader->view;
+  enum { USED = 1, LIVE = 2 };
   struct group group = {.count = 0};
-  bool first_group = true;
+  bool any_live = false;
   memset(tile->core_used, 0, tile->core_count);
   for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
     int core;
-    if (!region_reader_slot_is_used(reader, s, &core))
+    enum region_state state = region_reader_slot_state(reader, s, &core);
+    if (state == REGION_FREE)
       continue;
-    if (group.count == SLOTS_AT_ONCE) {
-      add_group(view, tile, &group, first, count, first_group);
-      first_group = false;
-    }
+    if (group.count == SLOTS_AT_ONCE)
+      add_group(view, tile, &group, first, count);
     struct copy *copy = &group.copies[group.count++];
     *copy = slot_copy(view, tile->table, s, tile->in_use);
     copy->core = core;
+    copy->is_live = state == REGION_LIVE;
+    copy->first = copy->is_live && !any_live;
+    any_live |= copy->is_live;
     if (core >= 0) {
-      copy->first_of_core = !tile->core_used[core];
-      tile->core_used[core] = 1;
+      uint8_t *used = &tile->core_used[core];
+      copy->first_of_core = copy->is_live && !(*used & LIVE);
+      *used |= copy->is_live ? USED | LIVE : USED;
     }
   }
   if (group.count > 0)
-    add_group(view, tile, &group, first, count, first_group);
+    add_group(view, tile, &group, first, count);
+  for (uint32_t core = 0; core < tile->core_count; core++)
+    tile->core_used[core] &= USED;
 }
 
 static void read_base(struct region_view *view, struct region_tile *tile,
@@ -578,7 +595,7 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
   if (row >= region_reader_rows(reader, table) ||
       view->directory.tables[table].storage != PERCORE_PER_CORE)
     return region_failed(EINVAL);
-  if (!region_reader_slot_is_used(reader, s, &core))
+  if (region_reader_slot_state(reader, s, &core) == REGION_FREE)
     return region_failed(ENOENT);
   struct copy copy = slot_copy(view, table, s, 0);
   return load_row(view, table, &copy, row, values) ? 0 : 1;

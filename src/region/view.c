@@ -14,6 +14,8 @@
 #include "memory.h"
 #include "view.h"
 
+#include "base/cancellation.h"
+
 /* Histograms with more cells are not read under the sequence counter, because a
  * writer would change them faster than they can be read. */
 enum { MAX_CHECKED_CELLS = 64 };
@@ -53,6 +55,7 @@ static bool is_present(const struct region_view *view, uint64_t page) {
 static bool has_content(const struct region_view *view, uint64_t page) {
   static const char zeros[BLOCK];
   char bytes[BLOCK];
+  NOT_CANCELLED;
   off_t at = (off_t)(page << view->page_bits);
   for (off_t end = at + ((off_t)1 << view->page_bits); at < end; at += BLOCK) {
     ssize_t size = pread(view->memfd, bytes, BLOCK, at);

@@ -94,7 +94,7 @@ static uint64_t polled_ns(const struct region_slot_view *slot, uint64_t tsc_hz,
 static void judge(struct region_worker *worker, bool same_thread,
                   const uint64_t *cells, uint64_t tsc_hz, uint64_t now_ns,
                   uint64_t now_tsc) {
-  if (!worker->polls || worker->slot.state != REGION_LIVE ||
+  if (cells[REGION_CORE_POLLS] == 0 || worker->slot.state != REGION_LIVE ||
       worker->slot.asleep_tsc != 0)
     worker->moved_ns = now_ns;
   else if (!same_thread)
@@ -121,7 +121,8 @@ static void read_slot(struct region_worker *worker,
   bool same_thread =
       known && worker->slot.since_boottime_ns == slot.since_boottime_ns;
   worker->slot = slot;
-  worker->polls = cells[REGION_CORE_POLLS] > 0;
+  worker->polls = cells[REGION_CORE_TOTAL] >
+                  cells[REGION_CORE_SLEEP] + cells[REGION_CORE_ABSENT];
   uint64_t tsc_hz = region_reader_directory(reader)->header.tsc_hz;
   judge(worker, same_thread, cells, tsc_hz, now_ns, now_tsc);
   uint64_t until_tsc = accounted_until(&slot, now_tsc);

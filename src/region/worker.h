@@ -22,7 +22,7 @@ enum region_core_column {
  * and all other members are then 0. */
 struct region_worker {
   struct region_slot_view slot;
-  bool polls; /* calls percore_poll */
+  bool polls; /* calls percore_poll, or its cycles are counted for it */
   /* Shares of the wall time between the last two readings, 0 to 1; NAN:
    * unknown. useful: the CPU time without polled_empty, which is the CPU time
    * of rounds that handled nothing. slept: without the CPU time of falling
@@ -31,7 +31,7 @@ struct region_worker {
   uint64_t growth[REGION_CORE_COLUMNS]; /* of the cells, in the same time */
   /* How long a polling thread has neither polled nor slept, now and at the last
    * reading, because one round takes long, the thread hangs, or it waits for
-   * its core. 0 for threads that do not poll. */
+   * its core. 0 for threads that do not call percore_poll. */
   uint64_t still_ns, was_still_ns;
   /* The last reading; see worker.c. */
   uint64_t cells[REGION_CORE_COLUMNS], slept_cycles, ran_cycles, until_tsc,

@@ -1,6 +1,7 @@
 /* writer.h: a region in the memory of its producer. Private to the files of the
- * writer: writer, handles, provide, sum, grace, row, reset, serve, poll, slot,
- * status and create; and to open, which serves regions of its own process.
+ * writer: writer, owner, handles, provide, sum, grace, row, reset, serve, poll,
+ * slot, status and create; and to open, which serves regions of its own
+ * process.
  *
  * A sink is memory that no reader sees. Handles of failed calls, and regions
  * that could not be created, write to a sink.
@@ -85,30 +86,35 @@ struct percore_region {
   int shared;   /* the same memory, read-only: for readers */
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
-  bool numbers_cores; /* the application numbers the cores */
-  /* Why it is a sink, or was not served at once. */
-  struct percore_region_status failure;
+  bool numbers_cores;                   /* the application numbers the cores */
+  bool inherit;                         /* children of fork count in it */
+  struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;
   struct region_slot *slots;
+  /* See owner.c: robust mutexes, and numbers of threads of this process. */
+  pthread_mutex_t *owners;
+  size_t owners_size;
+  uint64_t *holders;
   uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
   struct percore_slot_head *sink_block; /* a slot block of private memory */
   struct server server;
   /* Guarded by the mutex. */
-  /* This process is a child of the producer, so the memory is a sink. */
-  bool forked;
+  /* This process is a child of the producer. With `inherit` it counts in the
+   * region; otherwise the memory is a sink. */
+  bool is_child;
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
-  bool warned_slots; /* said that a thread found no slot */
   struct table_state *state;
   struct grace grace;
+  uint64_t *sums, *cells; /* for sum.c: room for the longest row */
+  uint64_t room;          /* free memory, as far as the present call knows */
   /* Guarded by the mutex of the list of regions. */
   bool is_complete; /* other threads may serve it */
-  bool
-      was_unserved; /* percore_create has returned it, but only with an error */
+  int unserved; /* the errno with which percore_create has returned it, or 0 */
   struct percore_region *next;
 };
 
@@ -186,6 +192,13 @@ static inline void region_end_change(uint64_t *generation,
                    __ATOMIC_RELEASE);
 }
 
+/* Closes the section that a thread left open when it ended. */
+static inline void region_close_section(uint64_t *sequence) {
+  uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
+  if (now & 1)
+    __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
+}
+
 static inline bool region_row_is_live(const struct percore_region *region,
                                       const struct region_table *table,
                                       uint32_t row) {
@@ -198,31 +211,60 @@ static inline bool region_row_is_live(const struct percore_region *region,
 
 /* writer.c */
 
-/* Locks the region and returns true if it can be changed; otherwise returns
+/* Locks the region and returns true unless it is a sink; otherwise returns
  * false with ENODEV. */
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Like region_lock, but also converts the application's index of a table to the
- * index in the directory, where `core` is 0. Returns false with EINVAL if the
- * table does not exist. */
-bool region_lock_table(struct percore_region *region, uint32_t *table);
+/* Like region_lock, but returns false with EPERM in a child, which must not
+ * change rows. */
+bool region_lock_rows(struct percore_region *region);
 
-/* True if a thread is attached to the slot and has not ended. */
-bool region_slot_has_owner(const struct region_slot *slot);
+/* Like region_lock and region_lock_rows, but also convert the application's
+ * index of a table to the index in the directory, where `core` is 0. Return
+ * false with EINVAL if the table does not exist. */
+bool region_lock_table(struct percore_region *region, uint32_t *table);
+bool region_lock_table_rows(struct percore_region *region, uint32_t *table);
+
+/* Writes a line to stderr, unless the region is quiet. */
+__attribute__((format(printf, 2, 3))) void
+region_say(const struct percore_region *region, const char *format, ...);
 
 /* Returns how many threads this process has, at least 1. */
 uint32_t region_count_threads(void);
-
-/* Returns how many slots have an owner. */
-uint32_t region_attached_slots(const struct percore_region *region);
 
 /* Returns the ticks of percore_tsc per second, which the first call measures.
  */
 uint64_t region_tsc_hz(void);
 
-/* handles.c: a region that is a sink. */
+/* owner.c */
+
+int region_owners_init(struct percore_region *region);
+
+/* In a forked child: turns the slots of the parent's threads into sinks, which
+ * their handles still reach. Returns false if this fails. */
+bool region_owners_fork(struct percore_region *region);
+
+/* Takes a slot for the calling thread. Returns false if a thread holds it that
+ * has not ended. region_slot_leave gives it back. */
+bool region_slot_take(struct percore_region *region, uint32_t s);
+void region_slot_leave(struct percore_region *region, uint32_t s);
+
+/* True if the calling thread holds the slot; if a thread of the parent held it
+ * when this process was forked; if any thread holds it. */
+bool region_slot_is_own(const struct percore_region *region, uint32_t s);
+bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s);
+bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
+
+/* Return how many slots have an owner, and how many an owner in this process.
+ */
+uint32_t region_attached_slots(const struct percore_region *region);
+uint32_t region_own_slots(const struct percore_region *region);
+
+/* handles.c: a region that is a sink, and whether an address is in its memory.
+ */
 extern struct percore_region region_sink;
+bool region_sink_has(const void *address);
 
 /* provide.c: allocate memory for a range of the region, for the reserved rows
  * of one slot, or for rows 0 to rows - 1 in every used slot and outside the
@@ -234,12 +276,11 @@ int region_provide_rows(struct percore_region *region, uint32_t table,
                         uint32_t rows);
 
 /* sum.c: sums the cells of a row over the single copy and every slot ever used,
- * and checks the sequence counters as a reader does. Returns false if a running
- * thread stayed inside a section; the sums may then include only some of its
- * updates. */
+ * and checks the sequence counters as a reader does. The sums are in
+ * region->sums. Returns false if a running thread stayed inside a section; the
+ * sums may then include only some of its updates. */
 bool region_row_sum(const struct percore_region *region,
-                    const struct region_table *table, uint32_t row,
-                    uint64_t *sums);
+                    const struct region_table *table, uint32_t row);
 
 /* grace.c */
 
@@ -263,8 +304,18 @@ int region_take_removed(struct percore_region *region, uint32_t table,
 int region_take_this_removed(struct percore_region *region, uint32_t table,
                              uint32_t row);
 
-/* row.c: makes the row of a single-row table live. */
+/* True if the calling thread may still use a removed row: it is attached, did
+ * not remove the row, and has not passed a quiescent point since. */
+bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
+                          uint32_t row);
+
+/* row.c */
+
+/* Makes the row of a single-row table live. */
 void region_row_begin_single(struct percore_region *region, uint32_t table);
+
+/* Sets the gauges and states of a slot to 0. */
+void region_clear_gauges(struct percore_region *region, uint32_t slot);
 
 /* reset.c: like percore_reset, but the table is an index in the directory.
  * Returns 0, or -1 with errno.
@@ -285,13 +336,16 @@ void region_server_stop(struct percore_region *region);
 /* In a forked child: closes the descriptors but leaves the files. */
 void region_server_close(struct percore_region *region);
 
-/* Tries again to claim the name if the socket is missing. Locks the region.
- * Returns why readers cannot find it: an errno; 0 if they can. */
+/* Tries again to claim the name if the socket is missing. Returns what
+ * region_server_error then does. */
 int region_server_restore(struct percore_region *region);
 
 /* True if the region has or tries to get this name. */
 bool region_server_claims(const struct percore_region *region, const char *name,
                           const struct percore_options *options);
+
+/* Returns why readers cannot find the region: an errno; 0 if they can. */
+int region_server_error(struct percore_region *region);
 
 /* Returns the number of connected readers. */
 uint32_t region_server_readers(const struct percore_region *region);
@@ -319,7 +373,12 @@ void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence);
 
-/* slot.c: makes percore_this_slot forget the slot, in a forked child. */
+/* slot.c */
+
+/* Releases the slots of threads that ended without percore_detach. */
+void region_release_ended(struct percore_region *region);
+
+/* Makes percore_this_slot forget the slot, in a forked child. */
 void region_forget_slot(void);
 
 /* status.c: makes a sink that remembers why it was made, and reports the reason
@@ -328,11 +387,16 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
 
-/* status.c: remembers and says why a region is not served yet. */
-void region_say_unserved(struct percore_region *region, const char *name,
-                         const struct percore_options *options);
+/* status.c: warns that readers cannot find the region yet. */
+void region_warn_unserved(const struct percore_region *region);
 
-/* create.c: serves the regions of this process that no thread serves. */
+/* create.c */
+
+/* Serves the regions of this process that no thread serves. */
 void region_serve_polled(void);
+
+/* Finds the region that has the address: &region_sink if it is in a sink, NULL
+ * if there is none. Returns false if the list of regions is in use. */
+bool region_find(const void *address, const struct percore_region **found);
 
 #endif

@@ -2,15 +2,19 @@
  * improve. */
 #include "percore_config.h"
 
+#include "base/clock.h"
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
+#include "latency_limit.h"
+#include "poller/poller.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
 
 #include <errno.h>
 #include <grp.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +282,17 @@ void check_polling(struct doctor *doctor, int core) {
                core, never_halts ? 100 : 100 * (double)polled_ns / whole_ns);
 }
 
+static void check_latency_limit(struct doctor *doctor, int core) {
+  struct latency_limit limit;
+  latency_limit_read(&limit, "", core);
+  if (limit.us < INFINITY)
+    doctor_say(
+        doctor, MACHINE, "idle states", VERDICT_NOTE,
+        "percore wake says what each idle state costs",
+        "core %d does not use those with an exit latency above %g us: %s", core,
+        limit.us, limit.text);
+}
+
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
   doctor->core_pmu |=
@@ -295,47 +310,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
                "idle misses it");
   check_proc_stat(doctor);
   check_polling(doctor, core_set_next(&topology->online, -1));
-}
-
-/* ---------------------------------------------------------------------------
- * Rights
- */
-
-size_t process_read(char *text, size_t size, const char *proc, const char *pid,
-                    const char *name) {
-  char path[FACT_SIZE + 64];
-  snprintf(path, sizeof(path), "%s/%s/%s", proc, pid, name);
-  FILE *file = fopen(path, "re");
-  size_t length = file != NULL ? fread(text, 1, size - 1, file) : 0;
-  text[length] = '\0';
-  if (file != NULL)
-    fclose(file);
-  return length;
-}
-
-void rights_read(struct rights *rights, const char *proc, const char *pid,
-                 long group) {
-  char status[8192];
-  *rights = (struct rights){0};
-  process_read(status, sizeof(status), proc, pid, "status");
-  for (char *line, *rest = status; (line = strsep(&rest, "\n")) != NULL;) {
-    sscanf(line, "PPid: %ld", &rights->parent);
-    sscanf(line, "Uid: %*u %u", &rights->uid);
-    sscanf(line, "CapEff: %llx", &rights->capabilities);
-    /* The second number in the line is the effective group. */
-    unsigned effective;
-    if (sscanf(line, "Gid: %*u %u", &effective) == 1)
-      rights->in_group |= group == (long)effective;
-    if (strncmp(line, "Groups:", 7) != 0 || group < 0)
-      continue;
-    char *end;
-    for (char *list = line + 7;; list = end) { /* "4 27 1000 " */
-      long number = strtol(list, &end, 10);
-      if (end == list)
-        break;
-      rights->in_group |= number == group;
-    }
-  }
+  check_latency_limit(doctor, core_set_next(&topology->online, -1));
 }
 
 /* ---------------------------------------------------------------------------
@@ -403,6 +378,32 @@ void check_regions(struct doctor *doctor) {
 }
 
 /* ---------------------------------------------------------------------------
+ * Pollers
+ */
+
+/* The line is "NAME, pid N: what is read", and then perhaps "; advice". */
+static void say_poller(void *context, enum journal_level level,
+                       const char *line) {
+  (void)level;
+  const char *end = strstr(line, ", pid "), *advice = strstr(line, "; ");
+  char name[FACT_SIZE];
+  snprintf(name, sizeof(name), "%.*s", (int)(end - line), line);
+  doctor_say(context, "pollers", name, VERDICT_NOTE,
+             advice != NULL ? advice + 2 : NULL, "%.*s",
+             (int)strcspn(end, ";") - 2, end + 2);
+}
+
+void check_pollers(struct doctor *doctor) {
+  const struct pollers_options options = {
+      .wanted = {[POLLER_DPDK] = true, [POLLER_OVS] = true},
+      .interval_ns = NS_PER_S,
+      .journal = {.write = say_poller, .context = doctor}};
+  struct pollers *pollers;
+  if (pollers_start(&pollers, &options) == 0)
+    pollers_close(pollers); /* after a round */
+}
+
+/* ---------------------------------------------------------------------------
  * The command
  */
 
@@ -438,6 +439,7 @@ static int check_all(struct doctor *doctor) {
   engine_close(engine);
   check_collectd(doctor);
   check_regions(doctor);
+  check_pollers(doctor);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #ifndef PERCORE_DOCTOR_H
 #define PERCORE_DOCTOR_H
 
+#include "base/process.h"
 #include "cycles/engine.h"
 #include "json.h"
 
@@ -14,14 +15,6 @@ struct source_facts {
   int chosen;       /* the number of online cores for which `auto` chose it */
   enum proof proof; /* valid if cores > 0 */
   char reason[FACT_SIZE]; /* why it works on no core, or another problem */
-};
-
-/* The rights of a process, from its /proc/PID/status. */
-struct rights {
-  long parent;
-  unsigned uid;                    /* effective */
-  unsigned long long capabilities; /* effective */
-  bool in_group;                   /* member of the group percore */
 };
 
 struct doctor {
@@ -68,19 +61,9 @@ void check_sources(struct doctor *doctor);
 void check_proc_stat(struct doctor *doctor);
 void check_polling(struct doctor *doctor, int core);
 void check_regions(struct doctor *doctor);
+void check_pollers(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);
 void doctor_conclude(struct doctor *doctor);
-
-/* Reads at most size - 1 bytes of the file proc/pid/name, and appends a NUL.
- * Returns the number of bytes read, which is 0 if the file cannot be opened. */
-size_t process_read(char *text, size_t size, const char *proc, const char *pid,
-                    const char *name);
-
-/* Reads the rights of a process. `pid` is a directory in `proc`, such as
- * "self".
- */
-void rights_read(struct rights *rights, const char *proc, const char *pid,
-                 long group);
 
 /* Capability bits, defined here because older versions of linux/capability.h
  * lack CAP_PERFMON. */

@@ -4,7 +4,7 @@
  * the next tile, so that memory use does not grow with the number of rows. */
 #include "arguments.h"
 #include "json.h"
-#include "target.h"
+#include "merge.h"
 #include "text.h"
 #include "tool.h"
 #include "values.h"
@@ -18,7 +18,7 @@
 
 struct dump_options {
   const char *table; /* NULL: all */
-  bool per_core, json;
+  bool per_core, each, json;
 };
 
 static const struct argument arguments[] = {
@@ -26,6 +26,8 @@ static const struct argument arguments[] = {
              "print only this table"),
     ARGUMENT(struct dump_options, per_core, 'p', "per-core", ARGUMENT_FLAG,
              NULL, "also print the values of each core"),
+    ARGUMENT(struct dump_options, each, 'e', "each", ARGUMENT_FLAG, NULL,
+             "tell the instances of a region apart, instead of adding them up"),
     ARGUMENT_JSON(struct dump_options),
 };
 
@@ -33,7 +35,7 @@ static const struct argument arguments[] = {
 
 struct dump {
   const struct dump_options *options;
-  struct region_reader *reader;
+  struct merge merge;
   const struct region_directory *directory;
   struct json *json; /* NULL: write text */
 };
@@ -41,22 +43,12 @@ struct dump {
 /* A live row of a tile. */
 struct row {
   const struct region_tile *tile;
-  uint32_t i;                      /* index of the row in the tile */
-  char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes; "" if the table has only
-                                      one row */
-  /* The values to show. Counts are those since the last reset. */
-  uint64_t shown[PERCORE_MAX_COLUMNS];
+  uint32_t i;                /* index of the row in the tile */
+  char name[MERGE_ROW_SIZE]; /* untrusted bytes; "" if the table has only one
+                                row */
 };
 
 static const char *const storages[] = {"per core", "owned", "shared"};
-
-/* Reads the name of row i of the tile. Returns false if the row is not live. */
-static bool read_name(const struct dump *dump, const struct region_tile *tile,
-                      uint32_t i, char name[REGION_ROW_NAME_SIZE]) {
-  return region_state(tile->generations[i]) == REGION_LIVE &&
-         region_reader_row_name(dump->reader, tile->table, tile->first_row + i,
-                                tile->generations[i], name);
-}
 
 /* True if the values of the field on each core are shown. */
 static bool shows_cores(const struct dump *dump, const struct region_tile *tile,
@@ -70,28 +62,33 @@ static bool shows_cores(const struct dump *dump, const struct region_tile *tile,
  * Text
  */
 
-static void write_region(struct region_reader *reader) {
+static void write_region(const struct merge *merge) {
+  struct region_reader *reader = merge->parts[0].reader;
   const struct region_directory *directory = region_reader_directory(reader);
-  char name[TARGET_NAME_SIZE], user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
+  char user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
   char time[TIME_TEXT_SIZE], pid[PID_TEXT_SIZE];
-  target_name(name, directory);
   user_text(user, region_reader_uid(reader));
   size_text(size, directory->header.region_size);
   time_text(time, directory->header.start_realtime_ns);
   pid_text(pid, region_reader_pid(reader));
-  printf("# region %s: pid %s, user %s, since %s, %s\n", name, pid, user, time,
-         size);
+  if (merge->is_one)
+    printf("# region %s: pid %s, user %s, since %s, %s\n", merge->region, pid,
+           user, time, size);
+  else
+    printf("# region %s: %zu instances, user %s\n", merge->region,
+           merge_count(merge), user);
 }
 
-static void write_table_about(const struct dump *dump, uint32_t t) {
+static void write_table_about(const struct dump *dump, uint32_t t,
+                              uint32_t rows) {
   const struct percore_table *table = &dump->directory->described[t];
   char help[512] = "";
   printf("# table %s (%s, ", table->name, storages[table->storage]);
   if (table->max_rows == 0)
     printf("one row)");
   else
-    printf("%" PRIu32 " live of at most %" PRIu32 " rows)",
-           region_reader_live_rows(dump->reader, t), table->max_rows);
+    printf("%" PRIu32 " live of at most %" PRIu32 " rows)", rows,
+           table->max_rows);
   if (table->help != NULL)
     text_clean_string(help, sizeof(help), table->help);
   printf("%s%s\n", table->help != NULL ? ": " : "", help);
@@ -102,8 +99,8 @@ static void write_table_about(const struct dump *dump, uint32_t t) {
 struct place {
   const struct dump *dump;
   const char *table;
-  char row[REGION_ROW_NAME_SIZE * TEXT_GROWTH]; /* clean text */
-  int core;                                     /* -1: all */
+  char row[MERGE_ROW_SIZE * TEXT_GROWTH]; /* clean text */
+  int core;                               /* -1: all */
   bool torn;
 };
 
@@ -156,10 +153,12 @@ static void put_values(const struct place *place, const struct row *row) {
   uint32_t t = row->tile->table;
   const uint64_t *cells =
       place->core < 0
-          ? row->shown
+          ? row->tile->totals + (size_t)row->i * row->tile->columns
           : tile_core_cells(row->tile, row->i, (uint32_t)place->core);
   for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
     struct field_ref field = field_of(dump->directory, t, f);
+    if (!merge_has_field(&dump->merge, t, f))
+      continue;
     if (place->core < 0 ? field_has_total(dump->directory, t, f)
                         : shows_cores(dump, row->tile, f))
       put_value(place, field, cells + field.layout->column);
@@ -175,13 +174,19 @@ static void put_optional(struct json *json, const char *key, const char *text) {
     json_text(json, key, text);
 }
 
-static void put_region(struct json *json, struct region_reader *reader) {
+static void put_region(struct json *json, const struct merge *merge) {
+  struct region_reader *reader = merge->parts[0].reader;
   const struct region_directory *directory = region_reader_directory(reader);
   json_text(json, "region", directory->name);
+  json_unsigned(json, "tsc_hz", directory->header.tsc_hz);
+  target_json_user(json, reader);
+  if (!merge->is_one) {
+    json_unsigned(json, "instances", merge_count(merge));
+    return;
+  }
   put_optional(json, "instance", directory->instance);
   target_json(json, reader);
   json_unsigned(json, "size", directory->header.region_size);
-  json_unsigned(json, "tsc_hz", directory->header.tsc_hz);
   json_unsigned(json, "attach_refused", region_reader_attach_refused(reader));
 }
 
@@ -202,7 +207,8 @@ static void put_field(struct json *json, const struct percore_field *field) {
 /* Begins the JSON object of a table, and writes all its members except the
  * rows. The caller writes the rows, and closes the array of rows and the
  * object. */
-static void put_table_about(const struct dump *dump, uint32_t t) {
+static void put_table_about(const struct dump *dump, uint32_t t,
+                            uint32_t rows) {
   const struct percore_table *table = &dump->directory->described[t];
   struct json *json = dump->json;
   json_open_object(json, NULL);
@@ -210,7 +216,7 @@ static void put_table_about(const struct dump *dump, uint32_t t) {
   put_optional(json, "help", table->help);
   json_text(json, "storage", storages[table->storage]);
   json_integer(json, "max_rows", table->max_rows);
-  json_integer(json, "rows_in_use", region_reader_rows(dump->reader, t));
+  json_integer(json, "rows_in_use", rows);
   json_open_array(json, "fields");
   for (uint32_t f = 0; f < table->field_count; f++)
     put_field(json, &table->fields[f]);
@@ -252,7 +258,7 @@ static void put_row(const struct dump *dump, const struct row *row) {
        core++) {
     char key[16];
     snprintf(key, sizeof(key), "%d", place.core = core);
-    if (!tile->core_used[core])
+    if (!merge_has_core(&dump->merge, tile, row->i, (uint32_t)core))
       continue;
     open_object(dump, key);
     put_values(&place, row);
@@ -269,29 +275,47 @@ static void put_row(const struct dump *dump, const struct row *row) {
 
 static void dump_tile(const struct dump *dump, const struct region_tile *tile) {
   struct row row = {.tile = tile};
-  for (row.i = 0; row.i < tile->rows; row.i++) {
-    if (!read_name(dump, tile, row.i, row.name))
-      continue;
+  for (row.i = 0; row.i < tile->rows; row.i++)
+    if (merge_row_name(&dump->merge, tile, row.i, row.name))
+      put_row(dump, &row);
+}
+
+/* Replaces totals by the values that are shown: counts since the last reset. */
+static int take_shown(struct merge_part *part, struct region_tile *tile) {
+  for (uint32_t i = 0; i < tile->rows; i++)
     for (uint32_t c = 0; c < tile->columns; c++)
-      row.shown[c] = region_row_shown(dump->directory, tile, row.i, c);
-    put_row(dump, &row);
-  }
+      tile->totals[(size_t)i * tile->columns + c] =
+          region_row_shown(region_reader_directory(part->reader), tile, i, c);
+  return 0;
+}
+
+static void put_about(const struct dump *dump, const struct region_tile *tile) {
+  struct region_reader *reader = dump->merge.parts[0].reader;
+  bool is_one = dump->merge.is_one;
+  uint32_t t = tile->table;
+  if (dump->json != NULL)
+    put_table_about(dump, t,
+                    is_one ? region_reader_rows(reader, t) : tile->rows);
+  else
+    write_table_about(dump, t,
+                      is_one ? region_reader_live_rows(reader, t) : tile->rows);
 }
 
 /* Writes all rows of a table. Returns 0, -EPIPE if the output was closed,
  * -EINTR after a request to stop, or another -errno after an error message. */
 static int dump_rows(struct dump *dump, struct region_tile *tile) {
-  for (uint32_t first = 0;; first += tile->rows) {
-    region_tile_read(dump->reader, tile, first);
-    if (tile->rows == 0)
-      return 0;
+  int status = merge_read(&dump->merge, tile, 0, take_shown);
+  put_about(dump, tile);
+  while (status == 0 && tile->rows > 0) {
     dump_tile(dump, tile);
-    int status = flush_output(COMMAND);
-    if (status != 0)
-      return status;
-    if (stop_requested())
-      return -EINTR;
+    status = flush_output(COMMAND);
+    if (status == 0 && stop_requested())
+      status = -EINTR;
+    if (status == 0)
+      status = merge_read(&dump->merge, tile, tile->first_row + tile->rows,
+                          take_shown);
   }
+  return status;
 }
 
 static int dump_table(struct dump *dump, uint32_t t) {
@@ -299,17 +323,14 @@ static int dump_table(struct dump *dump, uint32_t t) {
   uint32_t want = REGION_WANT_BIRTHS | REGION_WANT_RESETS;
   if (dump->options->per_core || !table_has_totals(dump->directory, t))
     want |= REGION_WANT_CORES;
-  if (region_tile_init(&tile, dump->reader, t, TILE_ROWS, want) != 0) {
+  if (region_tile_init(&tile, dump->merge.parts[0].reader, t, TILE_ROWS,
+                       want) != 0) {
     int error = errno;
     if (error != ENOMEM)
       say_failure(COMMAND, "cannot read table %s: %s",
                   dump->directory->described[t].name, strerror(error));
     return -error;
   }
-  if (dump->json != NULL)
-    put_table_about(dump, t);
-  else
-    write_table_about(dump, t);
   int status = dump_rows(dump, &tile);
   if (dump->json != NULL) {
     json_close_array(dump->json);
@@ -334,7 +355,7 @@ static int dump_tables(struct dump *dump, int only) {
 
 static int dump_json(struct dump *dump, int only) {
   dump->json = json_begin(stdout, COMMAND);
-  put_region(dump->json, dump->reader);
+  put_region(dump->json, &dump->merge);
   json_open_array(dump->json, "tables");
   int status = dump_tables(dump, only);
   json_close_array(dump->json);
@@ -347,7 +368,7 @@ static int dump_region(struct dump *dump, int only) {
   if (dump->options->json) {
     status = dump_json(dump, only);
   } else {
-    write_region(dump->reader);
+    write_region(&dump->merge);
     status = dump_tables(dump, only);
   }
   if (status == -ENOMEM)
@@ -362,16 +383,16 @@ static int dump_main(int argc, char **argv) {
   if (status >= 0)
     return status;
   stop_catch();
-  status = target_open(COMMAND, argv[optind], &dump.reader);
+  status = merge_open(&dump.merge, COMMAND, argv[optind], options.each);
   if (status != TOOL_OK)
     return status;
-  dump.directory = region_reader_directory(dump.reader);
+  dump.directory = merge_directory(&dump.merge);
   if (options.table != NULL)
     only = target_table(dump.directory, options.table);
   status = options.table != NULL && only < 0
                ? target_no_table(COMMAND, dump.directory, options.table)
                : dump_region(&dump, only);
-  region_reader_close(dump.reader);
+  merge_close(&dump.merge);
   return status;
 }
 
@@ -382,7 +403,8 @@ const struct command dump_command = {
     .about = "Prints every value of a region once: counters and histograms "
              "since their last reset, up-down counters, gauges and states as "
              "they are. "
-             "REGION is NAME or NAME@INSTANCE.",
+             "REGION is NAME@INSTANCE, or NAME for all of its instances "
+             "together.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,
     .words_max = 1,

@@ -15,12 +15,14 @@ libcommand_la_SOURCES = \
 	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
 	src/tool/json.c src/tool/json.h \
+	src/tool/latency_limit.c src/tool/latency_limit.h \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c src/tool/load.h \
 	src/tool/load_json.c \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/map.c \
+	src/tool/merge.c src/tool/merge.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/pick.c \
 	src/tool/regions.c \
@@ -34,9 +36,10 @@ libcommand_la_SOURCES = \
 	src/tool/values.c src/tool/values.h \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
+	src/tool/wake_states.c \
 	src/tool/wake_text.c
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libmap.la libwake.la libboard.la libregion.la libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_LIBADD = libpollers.la libmap.la libwake.la libboard.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions

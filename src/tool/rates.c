@@ -38,6 +38,8 @@ static int make_columns(struct rates *rates,
     return -ENOMEM;
   for (uint32_t f = 0; f < fields; f++) {
     struct field_ref field = field_of(directory, table, f);
+    if (!merge_has_field(rates->merge, table, f))
+      continue;
     size_t first = rates->columns_len;
     add_column(rates, field, kinds[field.layout->kind], NULL);
     for (int i = 0; field.layout->kind == PERCORE_HISTOGRAM && i < QUANTILES;
@@ -82,109 +84,154 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
  * One value
  */
 
-/* The cells of a row's copy: their values now, at the last read, and when the
- * row was added (the births). */
-struct copy {
-  const uint64_t *now;
-  const uint64_t *before; /* NULL: unknown */
-  const uint64_t *births; /* NULL: all 0 */
-};
-
 static double per_second(const struct rates *rates, uint64_t delta) {
   return (int64_t)delta < 0 ? NAN : (double)delta / rates->interval_s;
 }
 
 static double histogram_value(const struct rates *rates,
                               const struct rate_column *column,
-                              const struct copy *copy) {
+                              const uint64_t *cells) {
   const struct region_field *field = column->field.layout;
-  uint64_t deltas[PERCORE_MAX_COLUMNS], count = 0;
+  uint64_t count = 0;
   for (uint32_t b = 0; b < field->cells; b++) {
-    deltas[b] = copy->now[field->column + b] - copy->before[field->column + b];
-    if ((int64_t)deltas[b] < 0)
+    if ((int64_t)cells[b] < 0)
       return NAN;
-    count += deltas[b];
+    count += cells[b];
   }
   if (column->kind == RATE_PER_SECOND)
     return per_second(rates, count);
-  double value = region_histogram_quantile(field->sub_bits, deltas,
-                                           field->cells, column->q);
+  double value = region_histogram_quantile(field->sub_bits, cells, field->cells,
+                                           column->q);
   return value < 0 ? NAN : value;
 }
 
+/* `cells`: those of a copy of a row, as take_growth has made them. */
 static double value_of(const struct rates *rates,
                        const struct rate_column *column,
-                       const struct copy *copy) {
+                       const uint64_t *cells) {
   const struct region_field *field = column->field.layout;
-  uint32_t c = field->column;
-  uint64_t birth = copy->births != NULL ? copy->births[c] : 0;
-  if (field->kind == PERCORE_UPDOWN)
-    return (double)(int64_t)(copy->now[c] - birth);
-  if (column->kind == RATE_VALUE || column->kind == RATE_STATE)
-    return (double)copy->now[c];
-  if (copy->before == NULL)
-    return NAN;
+  cells += field->column;
   if (field->kind == PERCORE_HISTOGRAM)
-    return histogram_value(rates, column, copy);
-  return per_second(rates, copy->now[c] - copy->before[c]);
+    return histogram_value(rates, column, cells);
+  if (column->kind == RATE_VALUE)
+    return (double)(int64_t)*cells;
+  return column->kind == RATE_STATE ? (double)*cells
+                                    : per_second(rates, *cells);
+}
+
+/* ---------------------------------------------------------------------------
+ * What rows have grown
+ */
+
+static uint64_t *cells_of(const struct region_tile *tile, uint32_t i,
+                          uint32_t copy) {
+  return copy == 0 ? tile->totals + (size_t)i * tile->columns
+                   : (uint64_t *)tile_core_cells(tile, i, copy - 1);
+}
+
+static uint32_t copies_of(const struct region_tile *tile) {
+  return tile->cores != NULL ? 1 + tile->core_count : 1;
+}
+
+static int make_room(const struct merge_part *part, struct merge_past *past,
+                     const struct region_tile *tile) {
+  size_t row_size = (size_t)copies_of(tile) * tile->columns * sizeof(uint64_t);
+  uint32_t rows = tile->first_row + tile->rows;
+  if (rows <= past->capacity)
+    return 0;
+  if (rows * row_size > part->bytes_most)
+    return -EFBIG;
+  uint32_t larger = rows < past->capacity * 2 ? past->capacity * 2 : rows;
+  if (!array_grow(&past->incarnations, past->capacity, larger,
+                  sizeof(*past->incarnations)) ||
+      !array_resize(&past->cells, larger, row_size))
+    return -ENOMEM;
+  past->capacity = larger;
+  return 0;
+}
+
+/* Replaces the cells of a copy of a row by what they have grown since `before`
+ * (NULL: unknown), and those of up-down counters by what they have grown since
+ * `births`. Stores the cells themselves in `kept`. */
+static void take_copy(const uint8_t *kinds, uint32_t columns, uint64_t *cells,
+                      const uint64_t *before, const uint64_t *births,
+                      uint64_t *kept) {
+  for (uint32_t c = 0; c < columns; c++) {
+    uint64_t now = cells[c];
+    if (kinds[c] == PERCORE_UPDOWN)
+      cells[c] = now - births[c];
+    else if (kinds[c] != PERCORE_GAUGE && kinds[c] != PERCORE_STATE)
+      cells[c] = before != NULL && (int64_t)(now - before[c]) >= 0
+                     ? now - before[c]
+                     : MERGE_UNKNOWN;
+    kept[c] = now;
+  }
+}
+
+/* Replaces the cells of row i by what they have grown since the last read. If
+ * the row has been added since then, that is what it has counted since its
+ * births. A region stores births for totals only: what a core has grown is then
+ * known only in the first use of the row, in which all cells began at 0. */
+static void take_row_growth(const struct merge_part *part,
+                            struct merge_past *past, struct region_tile *tile,
+                            uint32_t i, const uint8_t *kinds) {
+  static const uint64_t zeros[PERCORE_MAX_COLUMNS];
+  uint32_t copies = copies_of(tile), columns = tile->columns;
+  size_t row = tile->first_row + i;
+  uint32_t incarnation = region_incarnation(tile->generations[i]);
+  bool is_new = past->incarnations[row] != incarnation;
+  bool is_known = past->is_known || part->is_new;
+  for (uint32_t copy = 0; copy < copies; copy++) {
+    uint64_t *kept = past->cells + (row * copies + copy) * columns;
+    const uint64_t *births =
+        copy == 0 ? tile->births + (size_t)i * columns : zeros;
+    const uint64_t *before = is_new ? births : kept;
+    if (!is_known || (is_new && copy > 0 && incarnation > 1))
+      before = NULL;
+    take_copy(kinds, columns, cells_of(tile, i, copy), before, births, kept);
+  }
+  past->rows_new += incarnation - past->incarnations[row];
+  past->incarnations[row] = incarnation;
+}
+
+static int take_growth(struct merge_part *part, struct region_tile *tile) {
+  const struct region_directory *directory =
+      region_reader_directory(part->reader);
+  struct merge_past *past = &part->pasts[tile->table];
+  uint8_t kinds[PERCORE_MAX_COLUMNS];
+  int status = make_room(part, past, tile);
+  for (uint32_t f = 0; f < directory->tables[tile->table].field_count; f++) {
+    const struct region_field *field =
+        field_of(directory, tile->table, f).layout;
+    memset(kinds + field->column, (int)field->kind, field->cells);
+  }
+  for (uint32_t i = 0; i < tile->rows && status == 0; i++)
+    if (tile->generations[i] != REGION_CHANGING) /* it may still be there */
+      take_row_growth(part, past, tile, i, kinds);
+  past->is_known |= tile->rows < tile->capacity; /* those were the last rows */
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
  * One row
  */
 
-static const uint64_t *cells_of(const struct region_tile *tile, uint32_t i,
-                                uint32_t copy) {
-  return copy == 0 ? tile->totals + (size_t)i * tile->columns
-                   : tile_core_cells(tile, i, copy - 1);
-}
-
-static uint64_t *past_cells(const struct rates *rates, size_t row,
-                            uint32_t copy) {
-  return rates->past.cells + (row * rates->copies + copy) * rates->tile.columns;
-}
-
-/* Returns a copy of row i of the tile. At the first read, `before` is NULL,
- * because earlier counts are unknown. If the row has been added since the last
- * read, `before` points to its births, from which it has counted. A region
- * stores births for totals only: of a core, `before` is then known only in the
- * first use of the row, in which all cells began at 0. */
-static struct copy copy_of(const struct rates *rates, uint32_t i,
-                           uint32_t number) {
-  static const uint64_t zeros[PERCORE_MAX_COLUMNS];
-  const struct rates_past *past = &rates->past;
-  const struct region_tile *tile = &rates->tile;
-  uint32_t row = tile->first_row + i;
-  uint32_t incarnation = region_incarnation(tile->generations[i]);
-  struct copy copy = {.now = cells_of(tile, i, number)};
-  if (number == 0)
-    copy.births = tile->births + (size_t)i * tile->columns;
-  if (past->read_ns == 0)
-    return copy;
-  if (past->incarnations[row] == incarnation)
-    copy.before = past_cells(rates, row, number);
-  else if (number == 0)
-    copy.before = copy.births;
-  else if (incarnation <= 1)
-    copy.before = zeros;
-  return copy;
-}
-
 static double key_of(const struct rates *rates, uint32_t i) {
-  struct copy copy = copy_of(rates, i, 0);
-  double key = value_of(rates, &rates->columns[rates->sort_column], &copy);
+  double key = value_of(rates, &rates->columns[rates->sort_column],
+                        cells_of(&rates->tile, i, 0));
   return isnan(key) ? -1e300 : rates->sort_least ? -key : key;
 }
 
 static void fill_row(struct rates *rates, struct rate_row *row, uint32_t i) {
   double *value = row->values;
-  for (uint32_t number = 0; number < rates->copies; number++) {
-    struct copy copy = copy_of(rates, i, number);
+  for (uint32_t copy = 0; copy < rates->copies; copy++)
     for (size_t c = 0; c < rates->columns_len; c++)
-      *value++ = number > 0 || rates->columns[c].has_total
-                     ? value_of(rates, &rates->columns[c], &copy)
+      *value++ = (copy > 0 &&
+                  merge_has_core(rates->merge, &rates->tile, i, copy - 1)) ||
+                         (copy == 0 && rates->columns[c].has_total)
+                     ? value_of(rates, &rates->columns[c],
+                                cells_of(&rates->tile, i, copy))
                      : NAN;
-  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -225,18 +272,15 @@ static struct rate_row *place_for(struct rates *rates, double key,
  * Reading
  */
 
-static void take_row(struct rates *rates, struct region_reader *reader,
-                     uint32_t i) {
+static void take_row(struct rates *rates, uint32_t i) {
   const struct region_tile *tile = &rates->tile;
-  char name[REGION_ROW_NAME_SIZE];
+  char name[MERGE_ROW_SIZE];
   if (region_state(tile->generations[i]) != REGION_LIVE)
     return;
   rates->rows_live++;
   double key = key_of(rates, i);
   struct rate_row *row = place_for(rates, key, tile->first_row + i);
-  if (row == NULL ||
-      !region_reader_row_name(reader, tile->table, tile->first_row + i,
-                              tile->generations[i], name))
+  if (row == NULL || !merge_row_name(rates->merge, tile, i, name))
     return;
   row->key = key;
   row->row = tile->first_row + i;
@@ -245,58 +289,30 @@ static void take_row(struct rates *rates, struct region_reader *reader,
   rates->rows_len++;
 }
 
-static void remember(struct rates *rates) {
-  struct rates_past *past = &rates->past;
-  const struct region_tile *tile = &rates->tile;
-  for (uint32_t i = 0; i < tile->rows; i++) {
-    size_t row = tile->first_row + i;
-    if (tile->generations[i] == REGION_CHANGING)
-      continue; /* the object may still be there at the next read */
-    past->incarnations[row] = region_incarnation(tile->generations[i]);
-    for (uint32_t copy = 0; copy < rates->copies; copy++)
-      memcpy(past_cells(rates, row, copy), cells_of(tile, i, copy),
-             tile->columns * sizeof(uint64_t));
-  }
-}
-
-static int make_room(struct rates *rates, uint32_t rows) {
-  struct rates_past *past = &rates->past;
-  size_t row_size =
-      (size_t)rates->copies * rates->tile.columns * sizeof(uint64_t);
-  if (rows <= past->capacity)
-    return 0;
-  if (rows * row_size > rates->options.bytes_most)
-    return -EFBIG;
-  uint32_t larger = rows < past->capacity * 2 ? past->capacity * 2 : rows;
-  if (!array_grow(&past->incarnations, past->capacity, larger,
-                  sizeof(*past->incarnations)) ||
-      !array_resize(&past->cells, larger, row_size))
-    return -ENOMEM;
-  past->capacity = larger;
-  return 0;
-}
-
-int rates_read(struct rates *rates, struct region_reader *reader,
-               uint64_t now_ns) {
-  struct rates_past *past = &rates->past;
+int rates_read(struct rates *rates, uint64_t now_ns) {
   struct region_tile *tile = &rates->tile;
+  struct merge_past *past = &rates->merge->parts[0].pasts[tile->table];
+  uint64_t live_before = rates->rows_live;
   rates->rows_len = 0;
-  rates->rows_live = 0;
+  rates->rows_live = past->rows_new = 0;
   rates->is_cut = false;
   rates->interval_s =
-      past->read_ns != 0 ? (double)(now_ns - past->read_ns) / 1e9 : NAN;
+      rates->read_ns != 0 ? (double)(now_ns - rates->read_ns) / 1e9 : NAN;
   for (uint32_t first = 0;; first += tile->rows) {
-    region_tile_read(reader, tile, first);
-    if (tile->rows == 0)
-      break;
-    int status = make_room(rates, first + tile->rows);
+    int status = merge_read(rates->merge, tile, first, take_growth);
     if (status != 0)
       return status;
+    if (tile->rows == 0)
+      break;
     for (uint32_t i = 0; i < tile->rows; i++)
-      take_row(rates, reader, i);
-    remember(rates);
+      take_row(rates, i);
   }
-  past->read_ns = now_ns;
+  rates->read_ns = now_ns;
+  double growth = (double)rates->rows_live - (double)live_before;
+  rates->replaced_per_s =
+      rates->merge->is_one ? fmax((double)past->rows_new - fmax(growth, 0), 0) /
+                                 rates->interval_s
+                           : NAN;
   keep_first(rates);
   return 0;
 }
@@ -317,9 +333,8 @@ static int make_rows(struct rates *rates) {
   return 0;
 }
 
-static int open_all(struct rates *rates, struct region_reader *reader,
-                    uint32_t table) {
-  const struct region_directory *directory = region_reader_directory(reader);
+static int open_all(struct rates *rates, uint32_t table) {
+  const struct region_directory *directory = merge_directory(rates->merge);
   uint32_t rows = directory->tables[table].max_rows;
   uint32_t want = REGION_WANT_BIRTHS;
   /* If the table has only one row, and that row has fields without a total, the
@@ -327,11 +342,12 @@ static int open_all(struct rates *rates, struct region_reader *reader,
   if (rates->options.per_core ||
       (rows == 1 && !table_has_totals(directory, table)))
     want |= REGION_WANT_CORES;
-  if (rates->options.rows > rows)
+  if (rates->merge->is_one && rates->options.rows > rows)
     rates->options.rows = rows;
-  if (region_tile_init(&rates->tile, reader, table, TILE_ROWS, want) != 0)
+  if (region_tile_init(&rates->tile, rates->merge->parts[0].reader, table,
+                       TILE_ROWS, want) != 0)
     return -ENOMEM;
-  rates->copies = rates->tile.cores != NULL ? 1 + rates->tile.core_count : 1;
+  rates->copies = copies_of(&rates->tile);
   int status = make_columns(rates, directory);
   if (status != 0)
     return status;
@@ -339,10 +355,10 @@ static int open_all(struct rates *rates, struct region_reader *reader,
   return make_rows(rates);
 }
 
-int rates_open(struct rates *rates, struct region_reader *reader,
-               uint32_t table, const struct rates_options *options) {
-  *rates = (struct rates){.options = *options};
-  int status = open_all(rates, reader, table);
+int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
+               const struct rates_options *options) {
+  *rates = (struct rates){.options = *options, .merge = merge};
+  int status = open_all(rates, table);
   if (status != 0)
     rates_close(rates);
   return status;
@@ -350,8 +366,6 @@ int rates_open(struct rates *rates, struct region_reader *reader,
 
 void rates_close(struct rates *rates) {
   region_tile_free(&rates->tile);
-  free(rates->past.incarnations);
-  free(rates->past.cells);
   free(rates->columns);
   free(rates->rows);
   free(rates->values);

@@ -5,6 +5,7 @@
 #ifndef PERCORE_RATES_H
 #define PERCORE_RATES_H
 
+#include "merge.h"
 #include "values.h"
 
 enum rate_kind {
@@ -27,7 +28,7 @@ struct rate_column {
 struct rate_row {
   uint32_t row;
   double key; /* sort key; rows with the largest keys come first */
-  char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes */
+  char name[MERGE_ROW_SIZE]; /* untrusted bytes */
   double *values; /* [copy][column]; NaN: unknown. Copy 0 is the total, copy
                      1 + N core N, if wanted. */
 };
@@ -37,24 +38,14 @@ struct rates_options {
   size_t rows;
   const char *sort; /* title of a column; NULL: the first rate */
   bool per_core;
-  /* The maximum size of past cells in bytes. A limit is needed because a region
-   * may claim far more rows than are backed by memory. */
-  uint64_t bytes_most;
-};
-
-/* The cells of every row at the last read. */
-struct rates_past {
-  uint64_t read_ns;       /* 0 before the first read */
-  uint32_t capacity;      /* in rows */
-  uint32_t *incarnations; /* 0: no row */
-  uint64_t *cells;        /* [row][copy][column] */
 };
 
 struct rates {
   struct rates_options options;
+  struct merge *merge;
   struct region_tile tile; /* the rows that are being read */
   uint32_t copies; /* 1 or, if the values of cores are wanted, 1 + core_count */
-  struct rates_past past;
+  uint64_t read_ns; /* 0 before the first read */
   struct rate_column *columns;
   size_t columns_len;
   size_t sort_column;
@@ -66,12 +57,15 @@ struct rates {
   double *values; /* storage for the values of all rows */
   size_t rows_len;
   uint64_t rows_live;
+  /* How many objects per second took the places of others; NaN after the first
+   * read, and for several parts. */
+  double replaced_per_s;
 };
 
-/* Prepares to read the rates of a table. Returns 0 or -ENOMEM. The columns
- * point into the directory of the reader. */
-int rates_open(struct rates *rates, struct region_reader *reader,
-               uint32_t table, const struct rates_options *options);
+/* Prepares to read the rates of a table. Returns 0 or -errno. The columns point
+ * into the directory of the first part. */
+int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
+               const struct rates_options *options);
 void rates_close(struct rates *rates);
 
 /* Makes the next reads sort the rows by the column with this title: largest
@@ -84,9 +78,8 @@ void rates_sort(struct rates *rates, const char *title, bool least);
 const char *rate_state(const struct rate_column *column, double value);
 
 /* Reads the rows. `now_ns` is the current time of CLOCK_MONOTONIC. Returns 0,
- * -ENOMEM, or -EFBIG if the cells of the rows need more memory than
- * options->bytes_most. */
-int rates_read(struct rates *rates, struct region_reader *reader,
-               uint64_t now_ns);
+ * -ENOMEM, or -EFBIG if the cells of a part's rows need more memory than its
+ * bytes_most. */
+int rates_read(struct rates *rates, uint64_t now_ns);
 
 #endif

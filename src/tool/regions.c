@@ -119,6 +119,7 @@ static void put_json(struct json *json, const struct listed *listed) {
   json_text(json, "state", state_of(listed, &threads));
   if (reader != NULL && region_reader_directory(reader) != NULL) {
     const struct region_directory *directory = region_reader_directory(reader);
+    target_json_user(json, reader);
     target_json(json, reader);
     json_integer(json, "tables", directory->table_count - 1);
     json_integer(json, "rows", (int64_t)count_rows(reader));

@@ -52,21 +52,17 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes) {
            size, units[unit]);
 }
 
-void target_name(char text[TARGET_NAME_SIZE],
-                 const struct region_directory *directory) {
-  snprintf(text, TARGET_NAME_SIZE, "%s%s%s", directory->name,
-           directory->instance != NULL ? "@" : "",
-           directory->instance != NULL ? directory->instance : "");
+void target_json_user(struct json *json, struct region_reader *reader) {
+  char user[USER_TEXT_SIZE];
+  json_integer(json, "uid", region_reader_uid(reader));
+  user_text(user, region_reader_uid(reader));
+  json_text(json, "user", user);
 }
 
 void target_json(struct json *json, struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
-  char user[USER_TEXT_SIZE];
   if (region_reader_pid(reader) > 0)
     json_integer(json, "pid", region_reader_pid(reader));
-  json_integer(json, "uid", region_reader_uid(reader));
-  user_text(user, region_reader_uid(reader));
-  json_text(json, "user", user);
   json_thousandths(json, "started",
                    (double)directory->header.start_realtime_ns / 1e9);
 }

@@ -33,13 +33,9 @@ int target_say_why(const char *command, const char *region,
 void target_renew_by(void (*renew)(void));
 void target_renew(void);
 
-/* Writes "NAME" or "NAME@INSTANCE" from the region's directory. */
-#define TARGET_NAME_SIZE 192
-void target_name(char text[TARGET_NAME_SIZE],
-                 const struct region_directory *directory);
-
-/* Writes the pid, the user and the start time of a region's producer as JSON.
- */
+/* Write the user, or the pid and the start time, of a region's producer as
+ * JSON. */
+void target_json_user(struct json *json, struct region_reader *reader);
 void target_json(struct json *json, struct region_reader *reader);
 
 /* Returns the index of the table with this name, or -1. */

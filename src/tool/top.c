@@ -14,15 +14,13 @@
 #define COMMAND "top"
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
-/* the message in why_failed states this limit */
-#define PAST_BYTES_MOST (UINT64_C(4) << 30)
 
 struct top_options {
   const char *table, *sort;
   double interval_s;
   uint64_t count; /* 0: no limit */
   uint64_t rows;
-  bool per_core, json;
+  bool per_core, each, json;
 };
 
 static const struct argument arguments[] = {
@@ -39,12 +37,14 @@ static const struct argument arguments[] = {
              .max = ROWS_MOST),
     ARGUMENT(struct top_options, per_core, 'p', "per-core", ARGUMENT_FLAG, NULL,
              "also show the rates of each core"),
+    ARGUMENT(struct top_options, each, 'e', "each", ARGUMENT_FLAG, NULL,
+             "tell the instances of a region apart, instead of adding them up"),
     ARGUMENT_JSON(struct top_options),
 };
 
 struct top {
   const struct top_options *options;
-  struct region_reader *reader;
+  struct merge merge;
   struct top_figures figures;
   /* cores and order chosen with keys; NULL before the first table */
   const struct screen *view;
@@ -61,7 +61,6 @@ static void close_tables(struct top *top) {
   for (size_t t = 0; t < figures->tables_len; t++)
     rates_close(&figures->tables[t]);
   free(figures->tables);
-  region_workers_forget(&figures->workers);
   figures->tables = NULL;
   figures->tables_len = 0;
   figures->with_workers = false;
@@ -86,12 +85,11 @@ static int open_tables(struct top *top) {
   for (uint32_t t = 1; t < count; t++) {
     const struct rates_options options = {.rows = top->options->rows,
                                           .sort = top->options->sort,
-                                          .per_core = top->options->per_core,
-                                          .bytes_most = PAST_BYTES_MOST};
+                                          .per_core = top->options->per_core};
     if (!is_shown(top, t))
       continue;
     struct rates *rates = &figures->tables[figures->tables_len];
-    int status = rates_open(rates, top->reader, t, &options);
+    int status = rates_open(rates, &top->merge, t, &options);
     if (status != 0)
       return status;
     sorted |= rates->sort_asked;
@@ -102,11 +100,13 @@ static int open_tables(struct top *top) {
 
 static int take_region(struct top *top) {
   struct top_figures *figures = &top->figures;
+  struct region_reader *reader = top->merge.parts[0].reader;
   close_tables(top);
-  figures->directory = region_reader_directory(top->reader);
-  figures->pid = region_reader_pid(top->reader);
-  figures->uid = region_reader_uid(top->reader);
-  target_name(figures->region, figures->directory);
+  figures->merge = &top->merge;
+  figures->directory = region_reader_directory(reader);
+  figures->pid = region_reader_pid(reader);
+  figures->uid = region_reader_uid(reader);
+  figures->region = top->merge.region;
   return open_tables(top);
 }
 
@@ -132,16 +132,18 @@ static const char *chosen_column(const struct top_figures *figures,
 
 static int read_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
+  struct merge_part *part = NULL;
   int status = 0;
   target_renew();
-  if (figures->with_workers)
-    status = region_workers_read(&figures->workers, top->reader, monotonic_ns(),
+  while (status == 0 && figures->with_workers &&
+         (part = merge_next(&top->merge, part)) != NULL)
+    status = region_workers_read(&part->workers, part->reader, monotonic_ns(),
                                  percore_tsc(), 0);
   for (size_t t = 0; top->view != NULL && t < figures->tables_len; t++)
     rates_sort(&figures->tables[t], chosen_column(figures, top->view->sort),
                top->view->reverse);
   for (size_t t = 0; t < figures->tables_len && status == 0; t++)
-    status = rates_read(&figures->tables[t], top->reader, monotonic_ns());
+    status = rates_read(&figures->tables[t], monotonic_ns());
   return status;
 }
 
@@ -150,11 +152,13 @@ static int read_tables(struct top *top) {
  * Returns 0 or -errno. */
 static int read_region(struct top *top) {
   struct top_figures *figures = &top->figures;
-  enum region_event event = region_reader_refresh(top->reader);
+  enum region_event event = merge_refresh(&top->merge);
+  struct region_reader *reader = top->merge.parts[0].reader;
   figures->realtime_ns = clock_now_ns(CLOCK_REALTIME);
   figures->alive = event == REGION_WENT ||
-                   region_reader_presence(top->reader) == REGION_ALIVE;
-  figures->why = region_reader_error(top->reader);
+                   region_reader_presence(reader) == REGION_ALIVE ||
+                   (!top->merge.is_one && merge_count(&top->merge) > 0);
+  figures->why = region_reader_error(reader);
   if (!figures->alive)
     return 0;
   /* A new region may lack the field to sort by, which is not an error here. */
@@ -227,8 +231,7 @@ static int say_no_column(const struct top *top) {
 }
 
 static int show_region(struct top *top) {
-  const struct region_directory *directory =
-      region_reader_directory(top->reader);
+  const struct region_directory *directory = merge_directory(&top->merge);
   const char *table = top->options->table;
   if (table != NULL && target_table(directory, table) < 0)
     return target_no_table(COMMAND, directory, table);
@@ -256,12 +259,11 @@ static int top_main(int argc, char **argv) {
   struct top top = {
       .options = &options,
       .figures = {.interval_s = options.interval_s, .alive = true}};
-  status = target_open(COMMAND, argv[optind], &top.reader);
-  if (status != TOOL_OK)
-    return status;
-  status = show_region(&top);
+  status = merge_open(&top.merge, COMMAND, argv[optind], options.each);
+  if (status == TOOL_OK)
+    status = show_region(&top);
   close_tables(&top);
-  region_reader_close(top.reader);
+  merge_close(&top.merge);
   return status;
 }
 
@@ -273,7 +275,8 @@ const struct command top_command = {
              "threads do with their time, and which of them are stuck: on a "
              "terminal in place (q quits, < > sort, r reverses), otherwise one "
              "table after "
-             "the other. REGION is NAME or NAME@INSTANCE. Ctrl-C ends it.",
+             "the other. REGION is NAME@INSTANCE, or NAME for all of its "
+             "instances together. Ctrl-C ends it.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,
     .words_max = 1,

@@ -12,7 +12,7 @@
 #include <math.h>
 
 struct top_figures {
-  char region[TARGET_NAME_SIZE];
+  const char *region;   /* NAME or NAME@INSTANCE */
   bool alive;           /* if false, the figures are the last ones known */
   const char *why;      /* why the producer is not alive */
   uint64_t realtime_ns; /* when the region was read */
@@ -20,7 +20,7 @@ struct top_figures {
   pid_t pid; /* 0 if the process is not visible from here */
   uid_t uid;
   const struct region_directory *directory;
-  struct region_workers workers;
+  const struct merge *merge;
   bool with_workers; /* the table `core` is shown */
   struct rates *tables;
   size_t tables_len;
@@ -30,12 +30,14 @@ struct top_figures {
  * as stuck. */
 #define TOP_STUCK_NS UINT64_C(1000000000)
 
-/* Returns how much a column of the table `core` grew per second. */
+/* Returns how much a column of the table `core` grew per second; NAN: the
+ * worker does not count its polls. */
 static inline double top_per_second(const struct region_workers *workers,
                                     const struct region_worker *worker,
                                     enum region_core_column column) {
-  return worker->polls ? (double)worker->growth[column] / workers->interval_s
-                       : NAN;
+  return worker->cells[REGION_CORE_POLLS] > 0
+             ? (double)worker->growth[column] / workers->interval_s
+             : NAN;
 }
 
 /* Returns the share of a worker's polls that handled nothing, or NAN. */

@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <math.h>
 
-static void put_worker(struct json *json, const struct region_workers *workers,
+static void put_worker(struct json *json, const struct merge_part *part,
                        uint32_t slot) {
+  const struct region_workers *workers = &part->workers;
   const struct region_worker *worker = &workers->list[slot];
   json_open_object(json, NULL);
+  if (part->instance[0] != '\0')
+    json_text(json, "instance", part->instance);
   json_number(json, "core", worker->slot.core >= 0 ? worker->slot.core : NAN);
   json_integer(json, "slot", slot);
   json_integer(json, "tid", worker->slot.tid);
@@ -90,6 +93,7 @@ static void put_table(struct json *json, const struct top_figures *figures,
             figures->directory->described[rates->tile.table].name);
   json_number(json, "interval_s", rates->interval_s);
   json_unsigned(json, "rows_live", rates->rows_live);
+  json_number(json, "rows_replaced_per_s", rates->replaced_per_s);
   json_open_array(json, "columns");
   for (size_t c = 0; c < rates->columns_len; c++)
     put_column(json, &rates->columns[c]);
@@ -112,14 +116,18 @@ int top_json_write(FILE *out, const void *top_figures) {
     json_end(json);
     return 0;
   }
-  if (figures->pid > 0)
+  if (!figures->merge->is_one)
+    json_unsigned(json, "instances", merge_count(figures->merge));
+  else if (figures->pid > 0)
     json_integer(json, "pid", figures->pid);
   json_integer(json, "uid", figures->uid);
   if (figures->with_workers) {
+    const struct merge_part *part = NULL;
     json_open_array(json, "workers");
-    for (uint32_t s = 0; s < figures->workers.len; s++)
-      if (figures->workers.list[s].slot.state == REGION_LIVE)
-        put_worker(json, &figures->workers, s);
+    while ((part = merge_next(figures->merge, part)) != NULL)
+      for (uint32_t s = 0; s < part->workers.len; s++)
+        if (part->workers.list[s].slot.state == REGION_LIVE)
+          put_worker(json, part, s);
     json_close_array(json);
   }
   json_open_array(json, "tables");

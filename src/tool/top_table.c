@@ -49,8 +49,7 @@ static void put_percent(char text[SHORT_TEXT_SIZE], double share) {
  * Workers
  */
 
-static void write_worker(FILE *out, bool colour,
-                         const struct region_workers *workers,
+static void write_worker(FILE *out, bool colour, const struct merge_part *part,
                          const struct region_worker *worker) {
   char name[sizeof(worker->slot.name) * TEXT_GROWTH];
   char useful[SHORT_TEXT_SIZE], slept[SHORT_TEXT_SIZE], empty[SHORT_TEXT_SIZE];
@@ -62,10 +61,12 @@ static void write_worker(FILE *out, bool colour,
   put_percent(useful, worker->useful);
   put_percent(slept, worker->slept);
   put_percent(empty, top_empty(worker));
-  short_text(polls, top_per_second(workers, worker, REGION_CORE_POLLS));
-  short_text(items, top_per_second(workers, worker, REGION_CORE_ITEMS));
+  short_text(polls, top_per_second(&part->workers, worker, REGION_CORE_POLLS));
+  short_text(items, top_per_second(&part->workers, worker, REGION_CORE_ITEMS));
   fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s", core, useful, slept, polls,
           empty, items, name);
+  if (part->instance[0] != '\0')
+    fprintf(out, "@%s", part->instance);
   if (!worker->polls)
     fputs("  (does not call percore_poll)", out);
   else if (worker->still_ns >= TOP_STUCK_NS) {
@@ -79,10 +80,19 @@ static void write_worker(FILE *out, bool colour,
   fputc('\n', out);
 }
 
+static uint32_t count_threads(const struct merge *merge) {
+  uint32_t count = 0;
+  for (const struct merge_part *part = NULL;
+       (part = merge_next(merge, part)) != NULL;)
+    count += part->workers.attached;
+  return count;
+}
+
 /* Writes a line for each thread, and at most `lines` lines. */
-static void write_workers(FILE *out, const struct region_workers *workers,
-                          int lines, const struct screen *screen) {
-  uint32_t count = workers->attached, shown = 0;
+static void write_workers(FILE *out, const struct merge *merge, int lines,
+                          const struct screen *screen) {
+  const struct merge_part *part = NULL;
+  uint32_t count = count_threads(merge), shown = 0;
   uint32_t room = lines > 4 ? (uint32_t)lines - 3 : 1;
   uint32_t most = count + 2 <= (uint32_t)lines ? count : room;
   fprintf(out, "core: %u %s attached\n", count,
@@ -91,11 +101,12 @@ static void write_workers(FILE *out, const struct region_workers *workers,
     return;
   fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s\n", "core", "useful %", "asleep %",
           "polls/s", "empty %", "items/s", "thread");
-  for (uint32_t s = 0; s < workers->len && shown < most; s++)
-    if (workers->list[s].slot.state == REGION_LIVE) {
-      write_worker(out, screen->colour, workers, &workers->list[s]);
-      shown++;
-    }
+  while ((part = merge_next(merge, part)) != NULL)
+    for (uint32_t s = 0; s < part->workers.len && shown < most; s++)
+      if (part->workers.list[s].slot.state == REGION_LIVE) {
+        write_worker(out, screen->colour, part, &part->workers.list[s]);
+        shown++;
+      }
   if (shown < count)
     fprintf(out, "%5s  and %u more\n", "", count - shown);
 }
@@ -106,7 +117,7 @@ static void write_workers(FILE *out, const struct region_workers *workers,
 
 enum { NAME_WIDTH = 24, CELL_WIDTH = 9, CELL_GAP = 2 };
 
-#define NAME_TEXT_SIZE (REGION_ROW_NAME_SIZE * TEXT_GROWTH)
+#define NAME_TEXT_SIZE (MERGE_ROW_SIZE * TEXT_GROWTH)
 #define UNIT_TEXT_SIZE 80
 
 static void name_text(char text[NAME_TEXT_SIZE], const struct rate_row *row) {
@@ -292,6 +303,22 @@ static size_t rows_that_fit(const struct rates *rates, int lines) {
   return rates->rows_len < room ? rates->rows_len : room;
 }
 
+/* Writes how many rows take the places of others, and warns if collectd would
+ * not report all of them (MaxNewRows, by default 1000 in an hour). */
+static void write_replaced(const struct sheet *sheet) {
+  char rate[SHORT_TEXT_SIZE], text[2 * SHORT_TEXT_SIZE];
+  double per_s = sheet->rates->replaced_per_s;
+  bool is_fast = per_s >= 1;
+  short_text(rate, per_s);
+  snprintf(text, sizeof(text), "%s replaced/s", rate);
+  fputs(", ", sheet->out);
+  paint_pad(sheet->out, sheet->screen->colour,
+            is_fast ? PAINT_WARN : PAINT_NONE, text, 0);
+  if (is_fast)
+    fputs(": new names fill data stores, see MaxNewRows in collectd-percore(5)",
+          sheet->out);
+}
+
 /* Writes a table in at most `lines` lines. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        const struct rates *rates, int lines,
@@ -312,6 +339,8 @@ static int write_rates(FILE *out, const struct top_figures *figures,
             rates->columns[rates->sort_column].title);
   else if (rates->sort_asked)
     fprintf(out, ", by %s", rates->columns[rates->sort_column].title);
+  if (rates->replaced_per_s > 0)
+    write_replaced(&sheet);
   choose_columns(&sheet, screen->width);
   if (sheet.end - sheet.first < rates->columns_len)
     fprintf(out, " (%zu more columns: keys < and >)",
@@ -342,8 +371,12 @@ static void write_title(FILE *out, const struct top_figures *figures) {
   }
   user_text(user, figures->uid);
   pid_text(pid, figures->pid);
-  fprintf(out, "%s, pid %s, user %s, every %g s\n", figures->region, pid, user,
-          figures->interval_s);
+  if (figures->merge->is_one)
+    fprintf(out, "%s, pid %s", figures->region, pid);
+  else
+    fprintf(out, "%s, %zu instances", figures->region,
+            merge_count(figures->merge));
+  fprintf(out, ", user %s, every %g s\n", user, figures->interval_s);
 }
 
 /* Returns an equal share of the lines for the next of `parts` tables, and takes
@@ -361,8 +394,8 @@ int top_table_write(FILE *out, const void *top_figures, struct screen screen) {
   write_title(out, figures);
   if (figures->with_workers)
     write_workers(
-        out, &figures->workers,
-        take_lines(&lines, parts--, 2 + (int)figures->workers.attached),
+        out, figures->merge,
+        take_lines(&lines, parts--, 2 + (int)count_threads(figures->merge)),
         &screen);
   for (size_t t = 0; t < figures->tables_len && status == 0; t++) {
     const struct rates *rates = &figures->tables[t];

@@ -62,11 +62,16 @@ static bool has_state(struct field_ref field, uint64_t value) {
          value < field.described->state_count;
 }
 
+static bool is_signed(struct field_ref field) {
+  return field.layout->kind == PERCORE_UPDOWN ||
+         field.layout->kind == PERCORE_GAUGE;
+}
+
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells) {
   if (has_state(field, cells[0]))
     snprintf(text, VALUE_TEXT_SIZE, "%s", field.described->states[cells[0]]);
-  else if (field.layout->kind == PERCORE_UPDOWN)
+  else if (is_signed(field))
     snprintf(text, VALUE_TEXT_SIZE, "%" PRId64, (int64_t)cells[0]);
   else
     snprintf(text, VALUE_TEXT_SIZE, "%" PRIu64, cells[0]);
@@ -99,7 +104,7 @@ void value_json(struct json *json, const char *key, struct field_ref field,
     histogram_json(json, key, field, cells);
   else if (has_state(field, cells[0]))
     json_text(json, key, field.described->states[cells[0]]);
-  else if (field.layout->kind == PERCORE_UPDOWN)
+  else if (is_signed(field))
     json_integer(json, key, (int64_t)cells[0]);
   else
     json_unsigned(json, key, cells[0]);

@@ -2,30 +2,29 @@
 #include "wake.h"
 
 #include "cycles/machine.h"
+#include "cycles/perf_event.h"
 #include "cycles/topology.h"
 #include "live.h"
 #include "percore_config.h"
 #include "tool.h"
-#include "wake/core.h"
 #include "wake/result.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <linux/perf_event.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
-/* Pages become rarer as datapoints become more, because events are lost while
- * they are sorted, which takes about 1 us for each. */
 #define SHOW_NS UINT64_C(500000000)
-#define SHOW_POINT_NS 10000
 
 struct wake_arguments {
   const char *method, *folder;
   uint64_t count;
-  double seconds, distance_us, pause_ms;
+  double seconds, distance_us, pause_ms, budget_us, threshold_us;
   bool json;
 };
 
@@ -50,10 +49,18 @@ static const struct argument arguments[] = {
              "4000)",
              .min = 1, .max = 1e6),
     ARGUMENT(struct wake_arguments, pause_ms, 'p', "pause", ARGUMENT_NUMBER,
-             "MS", "pause between two events, 0 to 60000 (default 0)", .min = 0,
-             .max = 60000),
+             "MS", "leave the core alone before, 0 to 60000 (default 0)",
+             .min = 0, .max = 60000),
+    ARGUMENT(struct wake_arguments, budget_us, 'b', "budget", ARGUMENT_NUMBER,
+             "US", "say which idle states wake within US microseconds",
+             .min = 0.1, .max = 1e6),
+    ARGUMENT(struct wake_arguments, threshold_us, 'T', "threshold",
+             ARGUMENT_NUMBER, "US",
+             "end at the first wake that takes more than US microseconds",
+             .min = 0.1, .max = 1e6),
     ARGUMENT(struct wake_arguments, folder, 'o', "outdir", ARGUMENT_TEXT, "DIR",
-             "write the datapoints to a new directory, for wult report"),
+             "write the datapoints, as they come, to a new directory, for wult "
+             "report"),
     ARGUMENT_JSON(struct wake_arguments),
 };
 
@@ -65,43 +72,66 @@ struct measurement {
   struct wake_collect *collect;
   const struct wake_arguments *options;
   struct wake_run run;
-  uint64_t begin_ns, show_ns;
-  bool has_page; /* the figures are also shown during the measurement */
+  struct wake_points batch; /* datapoints since the last poll */
+  struct wake_result result;
+  uint64_t show_ns;   /* when the next page is due */
+  const char *ended;  /* why it ended; NULL while it goes on */
+  char why[WHY_SIZE]; /* why it failed; or empty */
 };
 
-static bool is_complete(const struct measurement *measurement) {
-  return wake_points_counted(&measurement->run.points) >=
-             measurement->options->count ||
-         measurement->run.seconds >= measurement->options->seconds;
+/* Takes the datapoints since the last call, and appends them to the result. */
+static void take(struct measurement *measurement) {
+  const struct wake_arguments *options = measurement->options;
+  struct wake_run *run = &measurement->run;
+  struct wake_points *batch = &measurement->batch;
+  char *why = measurement->why;
+  int status = wake_collect_poll(measurement->collect, batch);
+  run->status = *wake_collect_status(measurement->collect);
+  for (size_t i = 0; i < batch->len && status == 0; i++) {
+    status = wake_stats_add(&run->stats, &batch->list[i]);
+    if (run->above.ltime_ns == 0 &&
+        wake_latency_us(&batch->list[i]) > options->threshold_us)
+      run->above = batch->list[i];
+  }
+  if (status != 0)
+    why_fails(why, status, "%s", strerror(ENOMEM));
+  else if (options->folder != NULL)
+    status = wake_result_write(&measurement->result, batch, &run->status,
+                               measurement->ended, why);
+  if (status != 0)
+    measurement->ended = strerror(-status);
+  batch->len = 0;
 }
 
-/* Gives figures at the end and, if there is a page, when it is to be shown. */
+/* Takes datapoints, ends the measurement if it must end, and gives figures if a
+ * page is due. */
 static int next(struct live *live, void *context, const void **figures) {
   struct measurement *measurement = context;
-  struct wake_run *run = &measurement->run;
-  bool ends = !sleep_until_ns(monotonic_ns() + POLL_NS);
-  if (wake_collect_poll(measurement->collect, &run->points) != 0)
-    return live_fail(live, "%s", strerror(ENOMEM));
-  uint64_t now_ns = monotonic_ns();
-  run->seconds = (double)(now_ns - measurement->begin_ns) / 1e9;
-  ends |= is_complete(measurement);
-  if (!ends && (!measurement->has_page || now_ns < measurement->show_ns))
-    return TOOL_OK;
-  if (ends)
+  const struct wake_run *run = &measurement->run;
+  const struct wake_collect_status *status = &run->status;
+  sleep_until_ns(monotonic_ns() + POLL_NS);
+  take(measurement);
+  if (measurement->ended == NULL)
+    measurement->ended =
+        run->above.ltime_ns > 0                             ? "threshold"
+        : status->is_gone                                   ? "offline"
+        : status->datapoints >= measurement->options->count ? "count"
+        : status->seconds >= measurement->options->seconds  ? "time"
+        : stop_requested()                                  ? "interrupted"
+                                                            : NULL;
+  if (measurement->ended != NULL) {
     stop_request();
-  measurement->show_ns = now_ns + SHOW_NS + run->points.len * SHOW_POINT_NS;
-  wake_collect_status(measurement->collect, &run->status);
-  *figures = measurement;
+  } else if (live_view(live)->width > 0 &&
+             monotonic_ns() >= measurement->show_ns) {
+    measurement->show_ns = monotonic_ns() + SHOW_NS;
+    *figures = run;
+  }
   return TOOL_OK;
 }
 
 static int table(FILE *out, const void *figures, struct screen screen) {
-  return wake_write_text(out, &((const struct measurement *)figures)->run,
-                         screen.width);
-}
-
-static int json(FILE *out, const void *figures) {
-  return wake_write_json(out, &((const struct measurement *)figures)->run);
+  wake_write_text(out, figures, screen.width);
+  return 0;
 }
 
 static const struct live_face face = {
@@ -109,117 +139,118 @@ static const struct live_face face = {
     .waiting = "The first datapoints take a second.",
     .next = next,
     .table = table,
-    .json = json,
 };
 
 /* Measures, and shows the result. Returns the exit status. */
 static int run_measurement(struct measurement *measurement) {
-  struct live *live = live_open(&face, measurement->options->json);
+  bool json = measurement->options->json;
+  struct live *live = live_open(&face, json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  measurement->has_page = live_view(live)->width > 0;
-  measurement->begin_ns = monotonic_ns();
+  bool has_page = live_view(live)->width > 0;
   int status = live_run(live, 0, measurement);
   live_close(live);
-  if (status != TOOL_OK || !measurement->has_page)
-    return status;
-  fputs("\033[H\033[J", stdout); /* the page is replaced by the whole result */
-  status = wake_write_text(stdout, &measurement->run, 0);
-  if (status != 0)
-    return say_failure(COMMAND, "%s", strerror(-status));
-  return end_output(COMMAND);
+  wake_collect_end(measurement->collect);
+  if (measurement->ended == NULL)
+    measurement->ended = "interrupted";
+  take(measurement);
+  if (has_page) /* is replaced by the whole result */
+    fputs("\033[H\033[J", stdout);
+  if (json)
+    wake_write_json(stdout, &measurement->run);
+  else
+    wake_write_text(stdout, &measurement->run, 0);
+  int written = end_output(COMMAND);
+  return status == TOOL_OK ? written : status;
 }
 
-static int open_method(struct measurement *measurement,
-                       const struct wake_collect_options *options,
-                       char why[WHY_SIZE]) {
-  struct wake_collect **collect = &measurement->collect;
-  int status = wake_collect_open(collect, options, why);
-  if (status == 0)
-    status = wake_collect_attach(*collect, why);
-  if (status == 0)
-    status = wake_collect_begin(*collect, measurement->run.core, why);
-  if (status != 0) {
-    wake_collect_close(*collect);
-    *collect = NULL;
-  }
-  measurement->run.method = wake_method_names[options->method];
-  return status;
-}
-
-/* Opens the method that is wanted, or else the BPF timer or, if that fails, the
- * thread. Returns 0, or TOOL_FAILURE after an error message. */
-static int open_collector(struct measurement *measurement) {
-  const struct wake_arguments *arguments = measurement->options;
-  char why[WHY_SIZE], thread[WHY_SIZE];
-  struct wake_collect_options options = {
-      .distance_max_ns = (uint64_t)(arguments->distance_us * 1e3),
-      .pause_ns = (uint64_t)(arguments->pause_ms * 1e6)};
-  for (int i = 0; arguments->method != NULL && method_choice(i) != NULL; i++)
-    if (strcmp(arguments->method, method_choice(i)) == 0)
-      options.method = (enum wake_method)i;
-  if (open_method(measurement, &options, why) == 0)
-    return 0;
-  options.method = WAKE_THREAD;
-  if (arguments->method != NULL ||
-      open_method(measurement, &options, thread) != 0)
-    return say_failure(COMMAND, "%s", why);
-  say_failure(COMMAND, "method thread is used: %s", why);
-  return 0;
-}
-
-/* Writes the result of wult. Returns the exit status. */
-static int write_result(const struct wake_run *run, const char *folder) {
+/* Says why a measurement is not what was wanted. Returns the exit status. */
+static int judge(const struct measurement *measurement) {
+  const struct wake_run *run = &measurement->run;
+  const struct wake_collect_status *status = &run->status;
+  const struct wake_point *above = &run->above;
   char why[WHY_SIZE];
-  const struct wake_result_info info = {.version = PACKAGE_VERSION,
-                                        .method = run->method,
-                                        .core = run->core,
-                                        .seconds = run->seconds};
-  if (wake_points_counted(&run->points) == 0)
-    return say_failure(COMMAND,
-                       "core %d gave no datapoints; measure longer (--time), "
-                       "or another core",
-                       run->core);
-  if (folder != NULL &&
-      wake_result_write(&run->points, folder, &info, why) != 0)
-    return say_failure(COMMAND, "--outdir: %s", why);
+  if (measurement->why[0] != '\0')
+    return say_failure(COMMAND, "%s", measurement->why);
+  if (above->ltime_ns > 0)
+    return say_failure(
+        COMMAND,
+        "core %d woke after %.2f us at %.6f s of CLOCK_MONOTONIC; it had been "
+        "in %s for %.2f us, and interrupt %u woke it",
+        status->core, wake_latency_us(above), (double)above->ltime_ns / 1e9,
+        status->states.list[above->state].name,
+        (double)above->us[WAKE_SILENT_TIME], above->interrupt);
+  if (status->is_gone) {
+    wake_collect_check(status, why);
+    return say_failure(COMMAND, "%s; measure it again", why);
+  }
+  if (!wake_collect_has_result(status))
+    return say_failure(
+        COMMAND,
+        "core %d gave %llu datapoints of %llu events, too few for a result; "
+        "measure longer (--time), or a quieter core",
+        status->core, (unsigned long long)status->datapoints,
+        (unsigned long long)status->armed);
   return TOOL_OK;
 }
 
-static int measure_core(int core, const struct wake_arguments *options) {
+/* Opens the core's counter of system management interrupts. Returns a
+ * descriptor, or a negative number if there is none. */
+static int open_smis(const struct machine *machine, int core) {
+  struct perf_event event;
   char why[WHY_SIZE];
-  struct measurement measurement = {.options = options, .run.core = core};
-  if (options->folder != NULL && wake_result_prepare(options->folder, why) != 0)
-    return say_failure(COMMAND, "--outdir: %s", why);
-  wake_core_states(core, &measurement.run.points);
-  int status = open_collector(&measurement);
+  if (perf_event_parse(&event, "msr/smi/", machine, why) != 0)
+    return -1;
+  struct perf_event_attr attr = {
+      .size = sizeof(attr), .type = event.type, .config = event.config};
+  return machine->perf_open(machine->context, &attr, core, -1);
+}
+
+static int measure_core(const struct machine *machine, int core,
+                        const struct wake_arguments *options) {
+  struct measurement measurement = {.options = options,
+                                    .run.budget_us = options->budget_us};
+  struct wake_collect **collect = &measurement.collect;
+  char *why = measurement.why;
+  if (options->folder != NULL &&
+      wake_result_open(&measurement.result, options->folder, why) != 0)
+    return say_failure(COMMAND, "%s", why);
+  const struct wake_collect_options collect_options = {
+      .method = wake_method_of(options->method),
+      .pause_ns = (uint64_t)(options->pause_ms * 1e6),
+      .distance_ns = (uint64_t)(options->distance_us * 1e3),
+      .smis = open_smis(machine, core)};
+  latency_limit_read(&measurement.run.limit, "", core);
+  int failed = wake_collect_open(collect, &collect_options, why);
+  if (failed == 0 && why[0] != '\0')
+    say_failure(COMMAND, "%s", why);
+  if (failed == 0)
+    failed = wake_collect_attach(*collect, why);
+  if (failed == 0)
+    failed = wake_collect_begin(*collect, core, why);
+  int status = failed == 0 ? run_measurement(&measurement)
+                           : say_failure(COMMAND, "%s", why);
   if (status == TOOL_OK)
-    status = run_measurement(&measurement);
-  if (status == TOOL_OK)
-    status = write_result(&measurement.run, options->folder);
-  if (status != TOOL_OK && options->folder != NULL)
-    rmdir(options->folder);
-  wake_collect_close(measurement.collect);
-  wake_points_free(&measurement.run.points);
+    status = judge(&measurement);
+  if (options->folder != NULL)
+    wake_result_close(&measurement.result);
+  wake_collect_close(*collect);
+  close(collect_options.smis);
+  wake_points_free(&measurement.batch);
+  wake_stats_free(&measurement.run.stats);
   return status;
 }
 
-/* Returns the number of the last online core that is not isolated, or -1 after
- * an error message. Avoids the first cores, because they are the busiest on
- * most machines. */
-static int find_core(void) {
-  struct machine *machine = machine_linux(NULL);
+/* Returns the number of the last online core that is not isolated, or -1.
+ * Avoids the first cores, because they are the busiest on most machines. */
+static int find_core(const struct machine *machine) {
   struct topology topology;
   int core = -1;
-  if (machine != NULL && topology_read(&topology, machine) == 0) {
+  if (topology_read(&topology, machine) == 0) {
     core_set_subtract(&topology.online, &topology.isolated);
     core_set_for_each(each, &topology.online) core = each;
     topology_free(&topology);
   }
-  machine_linux_close(machine);
-  if (core < 0)
-    say_failure(COMMAND, "no core is known that is not isolated; name the core "
-                         "to measure");
   return core;
 }
 
@@ -234,8 +265,10 @@ static bool is_core(const char *word) {
  */
 
 static int wake_main(int argc, char **argv) {
-  struct wake_arguments options = {
-      .count = 2000, .seconds = 60, .distance_us = 4000};
+  struct wake_arguments options = {.count = 2000,
+                                   .seconds = 60,
+                                   .distance_us = 4000,
+                                   .threshold_us = INFINITY};
   int status = arguments_read(&wake_command, argc, argv, &options);
   if (status >= 0)
     return status;
@@ -248,9 +281,17 @@ static int wake_main(int argc, char **argv) {
     return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "
                               "timer was armed, but passive arms none; use "
                               "another --method");
+  struct machine *machine = machine_linux(NULL);
+  if (machine == NULL)
+    return say_failure(COMMAND, "%s", strerror(ENOMEM));
+  int core = word != NULL ? atoi(word) : find_core(machine);
   stop_catch();
-  int core = word != NULL ? atoi(word) : find_core();
-  return core < 0 ? TOOL_FAILURE : measure_core(core, &options);
+  status = core >= 0 ? measure_core(machine, core, &options)
+                     : say_failure(COMMAND, "no core is known that is not "
+                                            "isolated; name the core to "
+                                            "measure");
+  machine_linux_close(machine);
+  return status;
 }
 
 const struct command wake_command = {

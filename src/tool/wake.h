@@ -2,29 +2,53 @@
 #ifndef PERCORE_TOOL_WAKE_H
 #define PERCORE_TOOL_WAKE_H
 
+#include "latency_limit.h"
 #include "wake/collect.h"
 #include "wake/summary.h"
 
 #include <stdio.h>
 
-/* The datapoints of a measurement. */
+/* A measurement. */
 struct wake_run {
-  struct wake_points points;
-  int core;
-  const char *method;
-  double seconds;
   struct wake_collect_status status;
+  struct wake_stats stats;
+  struct latency_limit limit; /* before the measurement */
+  double budget_us;           /* 0: none */
+  /* The first datapoint whose latency, as wake_latency_us returns it, is above
+   * a threshold; its ltime_ns is 0 if there is none. */
+  struct wake_point above;
 };
+
+/* Returns the time from LTime until the waiting thread runs or, if no thread
+ * waited, until the interrupt. */
+double wake_latency_us(const struct wake_point *point);
+
+/* Returns what a measurement says about an idle state: "as advertised",
+ * "dearer", "not reached", "too few" or, without a cpuidle driver, "not
+ * advertised". It compares the median of the first latency that is known with
+ * the exit latency that is advertised. */
+const char *wake_verdict(const struct wake_run *run, int state);
+
+/* Which idle states of a core are fast enough for a budget. A state fits if its
+ * 99 % percentile is known and at most the budget. */
+struct wake_advice {
+  int deepest;    /* the deepest state that fits; -1: none */
+  double dma_us;  /* the value for /dev/cpu_dma_latency that allows this state
+                     and excludes those that do not fit; NAN: there is none */
+  uint32_t disable; /* bits of the states to disable: those that do not fit, and
+                     deeper ones that may not */
+};
+struct wake_advice wake_advise(const struct wake_run *run);
 
 /* Prints what was measured, what was dropped and why. Then prints, for all idle
  * states together if there are several and for each of them, a table of
  * statistics and a histogram of the first latency that is known: WakeLatency,
  * else IntrLatency. The histogram has a bar for each range, with the limits 1,
- * 1.4, 2, 2.8, 4 ... microseconds. `width` is the width of the terminal in
- * characters; 0 means 80. Returns 0 or -ENOMEM. */
-int wake_write_text(FILE *out, const struct wake_run *run, int width);
+ * 1.5, 2, 3, 4, 6 ... microseconds. At the end prints a table of the states
+ * and, with a budget, advice. `width` is the width of the terminal in
+ * characters; 0 means 80. */
+void wake_write_text(FILE *out, const struct wake_run *run, int width);
 
-/* Returns 0 or -ENOMEM. */
-int wake_write_json(FILE *out, const struct wake_run *run);
+void wake_write_json(FILE *out, const struct wake_run *run);
 
 #endif

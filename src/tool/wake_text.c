@@ -2,95 +2,60 @@
 
 #include "text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#define BAR_MAX 200
-#define BUCKETS 64
 #define CELL 16
-
-static void put_number(FILE *out, double value) {
-  char text[CELL];
-  number_text(text, sizeof(text), "%.2f", value);
-  fprintf(out, " %12s", text);
-}
 
 /* ---------------------------------------------------------------------------
  * The summary
  */
 
-/* True if the programs and cpuidle counted about the same number of idle
- * states. The two numbers may differ by 0.5 %, or by one idle state at each end
- * of the measurement. */
-static bool agrees(const struct wake_collect_status *status) {
-  return fabs((double)status->idles - (double)status->usage) <=
-         fmax(0.005 * (double)status->usage, 2);
-}
-
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
-  size_t counted = wake_points_counted(&run->points);
-  size_t minority = run->points.len - counted;
-  fprintf(out, "core %d, method %s: %zu datapoints in %.1f s", run->core,
-          run->method, counted, run->seconds);
+  char why[WHY_SIZE];
+  fprintf(out, "core %d, method %s: %llu datapoint%s in %.1f s", status->core,
+          status->method, (unsigned long long)status->datapoints,
+          status->datapoints == 1 ? "" : "s", status->seconds);
   if (status->armed > 0)
-    fprintf(out, ", %.0f events a second",
-            (double)status->armed / fmax(run->seconds, 1e-3));
+    fprintf(out, ", %.0f events/s",
+            (double)status->armed / fmax(status->seconds, 1e-3));
   fputc('\n', out);
   for (int i = 0; i < WAKE_DROPS; i++)
     if (status->drops[i] > 0)
       fprintf(out, "dropped %llu: %s\n", (unsigned long long)status->drops[i],
               wake_drop_texts[i].help);
-  if (minority > 0)
+  const char *check = wake_check_names[wake_collect_check(status, why)];
+  fprintf(out, "idle check %s: %s\n", check, why);
+  if (status->smis >= 0)
+    fprintf(out, "system management interrupts: %lld\n",
+            (long long)status->smis);
+  if (run->limit.us < INFINITY)
     fprintf(out,
-            "dropped %zu: in most idle periods of the same state, interrupts "
-            "were off\n  where they were on here, or on where they were off\n",
-            minority);
-  if (status->overrun > 0)
-    fprintf(out, "lost %llu: events came faster than they could be read\n",
-            (unsigned long long)status->overrun);
-  if (status->usage >= 0)
-    fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
-            (unsigned long long)status->idles, (long long)status->usage,
-            agrees(status)
-                ? ""
-                : ",\n  so events were missed, and the figures are unreliable");
-  else
-    fputs(status->is_offline
-              ? "unchecked: the core went offline; measure it again\n"
-              : "unchecked: this core has no cpuidle driver to compare with\n",
-          out);
+            "idle states with an exit latency above %g us are not used:\n"
+            "  %s\n",
+            run->limit.us, run->limit.text);
 }
 
-/* Writes the headings and the counts of an idle state's table. The table shows
- * a line per figure and a column per metric; figures and metrics without any
- * known value are left out. */
-static void write_titles(FILE *out,
-                         const struct wake_summary summaries[WAKE_METRICS]) {
-  fprintf(out, "  %-9s", "us");
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (summaries[metric].count > 0)
-      fprintf(out, " %12s", wake_metric_names[metric]);
-  fprintf(out, "\n  %-9s", "count");
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (summaries[metric].count > 0)
-      fprintf(out, " %12zu", summaries[metric].count);
-  fputc('\n', out);
+/* Writes a number, or "-" for NAN. */
+static void write_number(FILE *out, int width, const char *format,
+                         double number) {
+  char cell[CELL];
+  number_text(cell, sizeof(cell), format, number);
+  fprintf(out, " %*s", width, cell);
 }
 
-static void write_figure(FILE *out,
-                         const struct wake_summary summaries[WAKE_METRICS],
-                         size_t figure) {
-  bool is_known = false;
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    is_known |= !isnan(summaries[metric].us[figure]);
-  if (!is_known)
+/* Writes a line of an idle state's table, which has a column for each metric
+ * that is known, unless the figure is known for no metric: SilentTime has the
+ * most datapoints. */
+static void write_figure(FILE *out, const struct histogram *histograms,
+                         enum wake_figure figure) {
+  if (isnan(wake_figure(&histograms[WAKE_SILENT_TIME], figure)))
     return;
   fprintf(out, "  %-9s", wake_figure_names[figure].text);
   for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (summaries[metric].count > 0)
-      put_number(out, summaries[metric].us[figure]);
+    if (histograms[metric].count > 0)
+      write_number(out, 12, "%.2f", wake_figure(&histograms[metric], figure));
   fputc('\n', out);
 }
 
@@ -98,41 +63,33 @@ static void write_figure(FILE *out,
  * The histogram
  */
 
-/* Returns the bucket of a latency. Bucket 0 is for latencies below 1 us; the
- * buckets above it begin at 1, 1.4, 2, 2.8, 4 ... us. */
-static int bucket_of(double us) {
-  double bucket = us < 1 ? 0 : floor(2 * log2(us)) + 1;
-  return bucket < BUCKETS ? (int)bucket : BUCKETS - 1;
+/* A bar counts half of the values between two powers of 2, or all below 1 us.
+ */
+#define FINE_BITS (HISTOGRAM_BITS - 1)
+#define BELOW_1_US 19
+
+static int bar_of(int bucket) {
+  int bar = bucket >> FINE_BITS;
+  return bar < BELOW_1_US ? BELOW_1_US : bar;
 }
 
-static double bucket_from(int bucket) {
-  return bucket == 0 ? 0 : exp2((bucket - 1) / 2.0);
-}
-
-static void write_histogram(FILE *out, const struct wake_points *points,
-                            int state, enum wake_metric metric, int width) {
-  size_t counts[BUCKETS] = {0}, most = 0;
-  int first = BUCKETS, last = -1;
-  for (size_t i = 0; i < points->len; i++) {
-    double us = wake_point_us(points, &points->list[i], state, metric);
-    if (isnan(us))
-      continue;
-    int bucket = bucket_of(us);
-    counts[bucket]++;
-    most = counts[bucket] > most ? counts[bucket] : most;
-    first = bucket < first ? bucket : first;
-    last = bucket > last ? bucket : last;
+static void write_histogram(FILE *out, const struct histogram *histogram,
+                            int width) {
+  uint64_t counts[(HISTOGRAM_BUCKETS >> FINE_BITS) + 1] = {0}, most = 0;
+  int room = width == 0 ? 50 : width < 40 ? 10 : width - 30;
+  for (int i = histogram->first; i <= histogram->last; i++) {
+    uint64_t *count = &counts[bar_of(i)];
+    *count += histogram->buckets[i];
+    most = *count > most ? *count : most;
   }
-  fprintf(out, "  %s, us\n", wake_metric_names[metric]);
-  int room = (width > 0 ? width : 80) - 30;
-  room = room < 10 ? 10 : room > BAR_MAX ? BAR_MAX : room;
-  for (int bucket = first; bucket <= last; bucket++) {
-    char bar[BAR_MAX + 1];
-    int length = (int)((double)counts[bucket] * room / (double)most + 0.5);
-    memset(bar, '#', (size_t)length);
-    bar[length] = '\0';
-    fprintf(out, "%9.1f to %-8.1f %7zu %s\n", bucket_from(bucket),
-            bucket_from(bucket + 1), counts[bucket], bar);
+  for (int i = bar_of(histogram->first); i <= bar_of(histogram->last); i++) {
+    fprintf(out, "%9.1f to %-8.1f %7llu ",
+            i == BELOW_1_US ? 0 : histogram_limit(i << FINE_BITS),
+            histogram_limit((i + 1) << FINE_BITS),
+            (unsigned long long)counts[i]);
+    for (double bar = 0.5; bar < (double)counts[i] * room / (double)most; bar++)
+      fputc('#', out);
+    fputc('\n', out);
   }
 }
 
@@ -140,35 +97,92 @@ static void write_histogram(FILE *out, const struct wake_points *points,
  * The states
  */
 
-/* Writes nothing if the state has no datapoints. Returns 0 or -ENOMEM. */
-static int write_state(FILE *out, const struct wake_points *points, int state,
-                       int width) {
-  struct wake_summary summaries[WAKE_METRICS];
-  if (wake_summarize(summaries, points, state) != 0)
-    return -ENOMEM;
-  if (summaries[WAKE_INTR_LATENCY].count == 0)
-    return 0;
-  fprintf(out, "%s\n",
-          state == WAKE_ALL_STATES ? "All states" : points->states[state]);
-  write_titles(out, summaries);
-  for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
-    write_figure(out, summaries, figure);
-  write_histogram(out, points, state,
-                  summaries[WAKE_LATENCY].count > 0 ? WAKE_LATENCY
-                                                    : WAKE_INTR_LATENCY,
-                  width);
-  return 0;
+/* Writes nothing if the state has no datapoints. */
+static void write_state(FILE *out, const struct wake_run *run, int state,
+                        int width) {
+  const struct histogram *histograms = run->stats.of[state];
+  const struct histogram *latency = wake_stats_latency(&run->stats, state);
+  if (latency->count == 0)
+    return;
+  fprintf(out, "%s\n  us       ",
+          state == WAKE_ALL_STATES ? "All states"
+                                   : run->status.states.list[state].name);
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (histograms[metric].count > 0)
+      fprintf(out, " %12s", wake_metric_names[metric]);
+  fputs("\n  count    ", out);
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (histograms[metric].count > 0)
+      fprintf(out, " %12llu", (unsigned long long)histograms[metric].count);
+  fputc('\n', out);
+  for (int figure = 0; figure < WAKE_FIGURES; figure++)
+    write_figure(out, histograms, (enum wake_figure)figure);
+  fprintf(out, "  %s, us\n", wake_metric_names[latency - histograms]);
+  write_histogram(out, latency, width);
 }
 
-int wake_write_text(FILE *out, const struct wake_run *run, int width) {
-  const struct wake_points *points = &run->points;
-  int status = 0, states = 0;
+/* Writes the numbers of a state, and its verdict with the reason. */
+static void write_row(FILE *out, const struct wake_run *run, int number) {
+  const struct wake_state *state = &run->status.states.list[number];
+  const struct histogram *latency = wake_stats_latency(&run->stats, number);
+  const char *verdict = wake_verdict(run, number);
+  double p50_us = wake_percentile(latency, 50);
+  fprintf(out, "%-12.12s", state->name);
+  write_number(out, 5, "%.0f", state->latency_us);
+  write_number(out, 6, "%.0f", state->residency_us);
+  fprintf(out, " %9llu %5.1f%% %7llu", (unsigned long long)state->entries,
+          (double)state->time_us / fmax(1e4 * run->status.seconds, 1),
+          (unsigned long long)latency->count);
+  write_number(out, 8, "%.1f", p50_us);
+  write_number(out, 8, "%.1f", wake_percentile(latency, 99));
+  write_number(out, 8, "%.1f", wake_figure(latency, WAKE_MAX));
+  fprintf(out, "\n  %s", verdict);
+  if (strcmp(verdict, "dearer") == 0)
+    fprintf(out, ": %.0f us, advertised %.0f", p50_us, state->latency_us);
+  else if (strcmp(verdict, "not reached") == 0 && state->is_disabled)
+    fputs(": disabled", out);
+  else if (strcmp(verdict, "not reached") == 0 &&
+           state->latency_us > run->limit.us)
+    fprintf(out, ": above %g us", run->limit.us);
+  fputc('\n', out);
+}
+
+static void write_advice(FILE *out, const struct wake_run *run) {
+  const struct wake_states *states = &run->status.states;
+  struct wake_advice advice = wake_advise(run);
+  if (advice.deepest < 0)
+    fprintf(out,
+            "budget %g us: no idle state with a known 99 %% fits; 99 %% needs "
+            "1000 datapoints\n",
+            run->budget_us);
+  else
+    fprintf(out, "budget %g us: %s is the deepest idle state that fits\n",
+            run->budget_us, states->list[advice.deepest].name);
+  if (advice.disable == 0)
+    return;
+  if (!isnan(advice.dma_us))
+    fprintf(out, "  hold /dev/cpu_dma_latency at %g; or\n", advice.dma_us);
+  fputs("  disable", out);
+  for (int i = 0; i < states->len; i++)
+    if (advice.disable >> i & 1)
+      fprintf(out, " %s (state%d)", states->list[i].name, i);
+  fputc('\n', out);
+}
+
+void wake_write_text(FILE *out, const struct wake_run *run, int width) {
+  int len = run->status.states.len, met = 0;
   write_head(out, run);
-  for (int state = 0; state < points->states_len; state++)
-    states += points->len_of[state][0] + points->len_of[state][1] > 0;
-  if (states > 1)
-    status = write_state(out, points, WAKE_ALL_STATES, width);
-  for (int state = 0; state < points->states_len && status == 0; state++)
-    status = write_state(out, points, state, width);
-  return status;
+  for (int state = 0; state < len; state++)
+    met += run->stats.of[state][WAKE_SILENT_TIME].count > 0;
+  if (met > 1)
+    write_state(out, run, WAKE_ALL_STATES, width);
+  for (int state = 0; state < len; state++)
+    write_state(out, run, state, width);
+  fputs("idle state    exit target   entered stayed  probes      50%      99%"
+        "      max\n",
+        out);
+  for (int state = 0; state < len; state++)
+    write_row(out, run, state);
+  if (run->budget_us > 0)
+    write_advice(out, run);
 }

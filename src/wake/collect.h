@@ -6,23 +6,29 @@
 
 #include "wake.h"
 
-#define WAKE_DISTANCE_MAX_NS UINT64_C(4000000) /* the default */
-#define WAKE_DISTANCE_MIN_NS UINT64_C(1000)
-
 enum wake_method {
   WAKE_BPF_TIMER, /* arms a BPF timer; no task runs on the core */
   WAKE_THREAD,    /* a thread pinned to the core waits for the timer */
   WAKE_PASSIVE,   /* arms nothing; uses the timers that wake the core anyway */
-  WAKE_METHODS
+  WAKE_METHODS,
+  WAKE_ANY = WAKE_METHODS /* a BPF timer or, if the kernel has none, a thread */
 };
 
 extern const char *const wake_method_names[WAKE_METHODS]; /* "bpf-timer" */
 
+/* Returns the method of this name, or WAKE_ANY if the name is NULL or unknown.
+ */
+enum wake_method wake_method_of(const char *name);
+
 struct wake_collect_options {
   enum wake_method method;
-  uint64_t distance_max_ns; /* from arming to LTime; 0: the default */
-  uint64_t pause_ns;        /* from one event until the next event is armed */
-  uint64_t armed_max;       /* BPF timer: events of each core; 0: no limit */
+  /* LTime is at random from the pause and 1 us to the pause and this distance
+   * after an event is armed. */
+  uint64_t pause_ns;
+  uint64_t distance_ns;
+  uint64_t armed_max; /* events of each core; 0: no limit */
+  int smis; /* descriptor of a perf event that counts system management
+               interrupts of the one core that is measured; negative: none */
   /* Asked while a core is too busy to start on; if it returns false,
    * wake_collect_begin gives up. May be NULL. */
   bool (*goes_on)(void *context);
@@ -31,7 +37,9 @@ struct wake_collect_options {
 
 struct wake_collect;
 
-/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. */
+/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. If it succeeds,
+ * `why` is empty, or says that a thread is used and why there is no BPF timer.
+ */
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
                       char why[WHY_SIZE]);
@@ -51,24 +59,46 @@ int wake_collect_begin(struct wake_collect *collect, int core,
                        char why[WHY_SIZE]);
 
 /* Adds the events since the last call to the datapoints. Call it at least ten
- * times a second, or once after at most WAKE_EVENTS_KEPT events. Returns 0 or
- * -ENOMEM. */
+ * times a second, or once after at most WAKE_EVENTS_KEPT events, and once after
+ * wake_collect_end. Returns 0 or -ENOMEM. */
 #define WAKE_EVENTS_KEPT 2000
 int wake_collect_poll(struct wake_collect *collect, struct wake_points *points);
 
+/* True if all armed_max events are over. */
+bool wake_collect_is_done(const struct wake_collect *collect);
+
 struct wake_collect_status {
-  uint64_t armed; /* events */
+  int core;
+  const char *method;
+  double seconds;      /* since wake_collect_begin */
+  uint64_t armed;      /* events */
+  uint64_t datapoints; /* that wake_collect_poll has added */
+  /* After the last wake_collect_poll, `armed` is the sum of the datapoints and
+   * of these, unless nothing is armed because the method is WAKE_PASSIVE. */
   uint64_t drops[WAKE_DROPS];
-  uint64_t overrun; /* events lost because they were collected too late */
-  bool is_offline;  /* the core has gone offline */
-  bool is_done;     /* all armed_max events are over */
-  uint64_t idles;   /* how many idle states the programs saw the core enter */
-  int64_t usage; /* number of idle states that cpuidle counted; -1: unknown */
+  bool is_gone;   /* the core has gone offline, or the timer or the thread has
+                     been moved to another core: nothing is armed any more */
+  uint64_t idles; /* how many idle states the programs saw the core enter */
+  int64_t usage;  /* number of idle states that cpuidle counted; -1: unknown */
+  int64_t smis;   /* system management interrupts; -1: not counted here */
+  struct wake_states states; /* with their counts since wake_collect_begin */
 };
 
-/* Says what has happened since wake_collect_begin. */
-void wake_collect_status(const struct wake_collect *collect,
-                         struct wake_collect_status *status);
+/* Says what has happened since wake_collect_begin, until wake_collect_end. The
+ * result is valid until the next call. */
+const struct wake_collect_status *
+wake_collect_status(struct wake_collect *collect);
+
+/* Whether the programs saw as many idle states as cpuidle: if not, events were
+ * missed. Writes the two numbers, or why they cannot be compared. */
+enum wake_check { WAKE_AGREES, WAKE_DIFFERS, WAKE_UNCHECKED };
+extern const char *const wake_check_names[]; /* "agrees" */
+int wake_collect_check(const struct wake_collect_status *status,
+                       char why[WHY_SIZE]);
+
+/* False if there are no datapoints, or if so few of the events have become
+ * datapoints that they say little about the core. */
+bool wake_collect_has_result(const struct wake_collect_status *status);
 
 /* Ends the measurement of the core. The timer may still be armed afterwards,
  * but is not armed again. */

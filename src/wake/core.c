@@ -1,16 +1,21 @@
 #include "core.h"
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/metric_name.h"
 #include "base/portable.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#define CPU "%s/sys/devices/system/cpu/cpu%d/"
+#define STATE CPU "cpuidle/state%d/%s"
 
 /* How long to wait for a thread to run on its core: longer than throttled
  * real-time tasks can keep other threads off a core. */
@@ -21,56 +26,64 @@
 typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
 
 /* ---------------------------------------------------------------------------
- * What sysfs says about a core
+ * What the kernel says about a core
  */
-
-/* Reads the first line of a file of a core: "online" or, if state is not
- * negative, the file `name` of an idle state. Returns false if the file cannot
- * be read. */
-static bool read_line(int core, int state, const char *name, char *text,
-                      size_t size) {
-  char path[128], folder[32] = "";
-  if (state >= 0)
-    snprintf(folder, sizeof(folder), "cpuidle/state%d/", state);
-  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s%s", core,
-           folder, name);
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return false;
-  bool read = fgets(text, (int)size, file) != NULL;
-  fclose(file);
-  text[read ? strcspn(text, "\n") : 0] = '\0';
-  return read;
-}
 
 bool wake_core_is_online(int core) {
   char text[8];
   /* This file does not exist for cores that cannot go offline. */
-  return !read_line(core, -1, "online", text, sizeof(text)) || text[0] != '0';
+  return file_read(text, sizeof(text), CPU "online", "", core) == 0 ||
+         text[0] != '0';
 }
 
-int64_t wake_core_usage(int core) {
-  char text[32];
-  int64_t usage = -1;
-  for (int state = 0; state < WAKE_STATES_MAX &&
-                      read_line(core, state, "usage", text, sizeof(text));
-       state++)
-    usage = (usage < 0 ? 0 : usage) + strtoll(text, NULL, 10);
-  return usage;
-}
-
-void wake_core_states(int core, struct wake_points *points) {
-  int len = 0;
-  for (; len < WAKE_STATES_MAX; len++) {
-    char *name = points->states[len];
-    if (!read_line(core, len, "name", name, WAKE_STATE_NAME_SIZE))
-      break;
-    while ((name = strpbrk(name, ",\"")) != NULL)
-      *name = '_'; /* so that a name is a value in a CSV file */
+static bool read_state(struct wake_state *state, const char *root, int core,
+                       int number) {
+  static const char *const names[] = {"latency", "residency", "disable",
+                                      "usage", "time"};
+  uint64_t numbers[5];
+  if (file_read(state->name, sizeof(state->name), STATE, root, core, number,
+                "name") == 0)
+    return false;
+  metric_name_clean(state->name);
+  for (int i = 0; i < 5; i++) {
+    char text[32];
+    if (file_read(text, sizeof(text), STATE, root, core, number, names[i]) == 0)
+      return false;
+    numbers[i] = strtoull(text, NULL, 10);
   }
-  if (len == 0)
-    strcpy(points->states[len++], "idle");
-  points->states_len = len;
+  state->latency_us = (double)numbers[0];
+  state->residency_us = (double)numbers[1];
+  state->is_disabled = numbers[2] > 0;
+  state->entries = numbers[3];
+  state->time_us = numbers[4];
+  return true;
+}
+
+void wake_core_states(const char *root, int core, struct wake_states *states) {
+  *states = (struct wake_states){0};
+  while (states->len < WAKE_STATES_MAX &&
+         read_state(&states->list[states->len], root, core, states->len))
+    states->len++;
+  if (states->len == 0)
+    states->list[states->len++] = (struct wake_state){
+        .name = "idle", .latency_us = NAN, .residency_us = NAN};
+}
+
+int64_t wake_states_since(struct wake_states *states,
+                          const struct wake_states *before) {
+  uint64_t sum = 0;
+  if (states->len != before->len || isnan(states->list[0].latency_us))
+    return -1;
+  for (int i = 0; i < states->len; i++) {
+    struct wake_state *state = &states->list[i];
+    if (state->entries < before->list[i].entries ||
+        state->time_us < before->list[i].time_us)
+      return -1;
+    state->entries -= before->list[i].entries;
+    state->time_us -= before->list[i].time_us;
+    sum += state->entries;
+  }
+  return (int64_t)sum;
 }
 
 /* ---------------------------------------------------------------------------
@@ -78,8 +91,8 @@ void wake_core_states(int core, struct wake_points *points) {
  */
 
 struct errand {
-  int (*run)(void *context);
-  void *context;
+  int (*run)(void *argument);
+  void *argument;
   struct semaphore is_pinned, is_over;
   atomic_bool is_late;
   int status;
@@ -89,7 +102,7 @@ static void *run_errand(void *argument) {
   struct errand *errand = argument;
   semaphore_wait(&errand->is_pinned, UINT64_MAX);
   if (!atomic_load(&errand->is_late))
-    errand->status = errand->run(errand->context);
+    errand->status = errand->run(errand->argument);
   semaphore_post(&errand->is_over);
   return NULL;
 }
@@ -119,7 +132,7 @@ static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
  * run on the core in time, lets it end on another core, and returns -ETIMEDOUT,
  * or -EINTR if goes_on returned false. */
 static int await(pthread_t thread, int core, struct errand *errand,
-                 bool (*goes_on)(void *context)) {
+                 bool (*goes_on)(void *context), void *context) {
   uint64_t now = clock_now_ns(CLOCK_MONOTONIC);
   const uint64_t until = now + PATIENCE_S * NS_PER_S;
   bool going = true;
@@ -128,7 +141,7 @@ static int await(pthread_t thread, int core, struct errand *errand,
       pthread_join(thread, NULL);
       return errand->status;
     }
-    going = goes_on(errand->context);
+    going = goes_on == NULL || goes_on(context);
   }
   atomic_store(&errand->is_late, true);
   wake_core_leave(core, thread);
@@ -136,10 +149,10 @@ static int await(pthread_t thread, int core, struct errand *errand,
   return going ? -ETIMEDOUT : -EINTR;
 }
 
-int wake_core_run(int core, int (*run)(void *context),
+int wake_core_run(int core, int (*run)(void *argument), void *argument,
                   bool (*goes_on)(void *context), void *context,
                   char why[WHY_SIZE]) {
-  struct errand errand = {.run = run, .context = context};
+  struct errand errand = {.run = run, .argument = argument};
   pthread_t thread;
   int status = start_pinned(&thread, core, &errand);
   if (status != 0)
@@ -151,7 +164,7 @@ int wake_core_run(int core, int (*run)(void *context),
                          ? "it does not exist, is offline, or is not among "
                            "the cores of this process"
                          : strerror(-status));
-  status = await(thread, core, &errand, goes_on);
+  status = await(thread, core, &errand, goes_on, context);
   if (status == -ETIMEDOUT)
     snprintf(
         why, WHY_SIZE,

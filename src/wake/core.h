@@ -1,5 +1,5 @@
-/* core: reads the idle states of a core from cpuidle, and runs functions on a
- * core. */
+/* core: reads what the kernel says about a core's idle states, and runs
+ * functions on a core. */
 #ifndef PERCORE_WAKE_CORE_H
 #define PERCORE_WAKE_CORE_H
 
@@ -7,22 +7,26 @@
 
 #include <pthread.h>
 
-/* Stores the names of the core's idle states, in the kernel's order. Without a
- * cpuidle driver there is only one, which is called "idle" here. */
-void wake_core_states(int core, struct wake_points *points);
+/* Reads the core's idle states, in the kernel's order. `root` precedes every
+ * path; "" is this machine. Without a cpuidle driver, or if the core is
+ * offline, there is one state, whose name is "idle" here, and nothing is known
+ * about it. */
+void wake_core_states(const char *root, int core, struct wake_states *states);
 
-/* Returns how many idle states the core has entered since boot, or -1 if
- * cpuidle has no driver for the core or the core is offline. */
-int64_t wake_core_usage(int core);
+/* Subtracts earlier counts of the states. Returns how many idle states the core
+ * has entered in between, or -1 if that is unknown; `states` is then undefined.
+ */
+int64_t wake_states_since(struct wake_states *states,
+                          const struct wake_states *before);
 
 /* Returns false if the core is offline. The core must exist. */
 bool wake_core_is_online(int core);
 
-/* Calls run(context) in a thread on the core, and returns the result of run. If
- * the thread cannot run on the core, writes the reason to `why` and returns
+/* Calls run(argument) in a thread on the core, and returns the result of run.
+ * If the thread cannot run on the core, writes the reason to `why` and returns
  * -ETIMEDOUT after two seconds, or -EINTR as soon as goes_on(context) returns
- * false. */
-int wake_core_run(int core, int (*run)(void *context),
+ * false; goes_on may be NULL. */
+int wake_core_run(int core, int (*run)(void *argument), void *argument,
                   bool (*goes_on)(void *context), void *context,
                   char why[WHY_SIZE]);
 

@@ -3,6 +3,9 @@ noinst_LTLIBRARIES += libwake.la
 libwake_la_SOURCES = \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/file.h \
+	src/base/histogram.c src/base/histogram.h \
+	src/base/metric_name.h \
 	src/base/portable.h \
 	src/wake/collect.c src/wake/collect.h \
 	src/wake/core.c src/wake/core.h \

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <math.h>
 
+#define ORDERS_MAX 1000 /* older events count for less and less */
+
 const struct wake_drop_text wake_drop_texts[WAKE_DROPS] = {
     [WAKE_DROP_BUSY] = {"busy",
                         "the core was not idle; measure a quieter core"},
@@ -14,6 +16,13 @@ const struct wake_drop_text wake_drop_texts[WAKE_DROPS] = {
     [WAKE_DROP_LOST] = {"lost", "an event in between was not seen"},
     [WAKE_DROP_NO_INTERRUPT] =
         {"no_interrupt", "no interrupt was seen before the timer expired"},
+    [WAKE_DROP_MINORITY] =
+        {"minority",
+         "interrupts were on where they mostly are off, or vice versa"},
+    [WAKE_DROP_OVERRUN] = {"overrun",
+                           "events came faster than they could be read"},
+    [WAKE_DROP_UNFINISHED] = {"unfinished",
+                              "the event was not over at the end"},
 };
 
 const char *const wake_metric_names[WAKE_METRICS] = {
@@ -27,11 +36,22 @@ static float us(uint64_t later, uint64_t earlier) {
   return (float)((double)(later - earlier) / 1e3);
 }
 
+static bool is_minority(uint32_t orders[2], const char *state, bool off) {
+  if (++orders[off] >= ORDERS_MAX) {
+    orders[false] /= 2;
+    orders[true] /= 2;
+  }
+  return orders[off] < orders[!off] || (off && strcmp(state, "POLL") == 0);
+}
+
 int wake_points_add(struct wake_points *points,
+                    const struct wake_states *states,
                     const struct wake_event *event) {
-  uint32_t last = (uint32_t)points->states_len - 1;
+  uint32_t last = (uint32_t)states->len - 1;
   uint32_t state = event->state < last ? event->state : last;
   bool off = event->interrupts_off != 0;
+  if (is_minority(points->orders[state], states->list[state].name, off))
+    return 0;
   if (!array_reserve(&points->list, points->len, &points->capacity,
                      sizeof(*points->list)))
     return -ENOMEM;
@@ -43,48 +63,21 @@ int wake_points_add(struct wake_points *points,
                  event->end > 0 ? us(event->end, event->ltime) : NAN,
              [WAKE_SILENT_TIME] = us(event->ltime, event->tbi)},
       .distance_us = us(event->distance, 0),
+      .interrupt = event->interrupt,
+      .smis = event->smis,
       .state = (uint8_t)state,
       .interrupts_off = off};
-  points->len_of[state][off]++;
-  return 0;
+  return 1;
 }
 
 void wake_points_forget(struct wake_points *points, uint64_t since_ns) {
   size_t old = 0;
-  for (; old < points->len && points->list[old].ltime_ns < since_ns; old++) {
-    const struct wake_point *point = &points->list[old];
-    points->len_of[point->state][point->interrupts_off]--;
-  }
+  while (old < points->len && points->list[old].ltime_ns < since_ns)
+    old++;
   points->len -= old;
   if (old > 0)
     memmove(points->list, points->list + old,
             points->len * sizeof(*points->list));
-}
-
-static bool is_off(const struct wake_points *points, int state) {
-  const size_t *len = points->len_of[state];
-  return len[true] > len[false] && strcmp(points->states[state], "POLL") != 0;
-}
-
-bool wake_point_counts(const struct wake_points *points,
-                       const struct wake_point *point) {
-  return point->interrupts_off == is_off(points, point->state);
-}
-
-size_t wake_points_counted(const struct wake_points *points) {
-  size_t counted = 0;
-  for (int state = 0; state < points->states_len; state++)
-    counted += points->len_of[state][is_off(points, state)];
-  return counted;
-}
-
-double wake_point_us(const struct wake_points *points,
-                     const struct wake_point *point, int state,
-                     enum wake_metric metric) {
-  bool wanted = (state == WAKE_ALL_STATES || point->state == state) &&
-                (metric != WAKE_LATENCY || point->interrupts_off) &&
-                wake_point_counts(points, point);
-  return wanted ? (double)point->us[metric] : NAN;
 }
 
 void wake_points_free(struct wake_points *points) {

@@ -6,6 +6,7 @@
 #include "steps.h"
 
 #define WAKE_EVENTS 2048 /* how many events can wait to be collected */
+#define WAKE_NO_CORE 0xffffffffu
 
 /* Offset of the expiry in the kernel's struct hrtimer, on 64-bit machines: the
  * struct begins with a timerqueue_node, which begins with an rb_node of three
@@ -17,22 +18,16 @@ struct wake_probe {
   uint32_t core;        /* the programs ignore all other cores */
   uint32_t thread;      /* ID of the waiting thread; 0: BPF timer, or passive */
   uint32_t timer_flags; /* flags of bpf_timer_start */
-  uint64_t distance_min, distance_max; /* ns from arming to LTime */
-  uint64_t pause;                      /* ns between two events; 0: no pause */
-  uint64_t armed_max; /* the BPF timer stops after this many events */
+  uint64_t distance_min, distance_range; /* from arming to LTime, ns */
+  uint64_t armed_max;                    /* no more events are armed */
   /* The state of the programs. */
-  uint32_t is_arming, is_paused;
+  uint32_t is_arming;
+  uint32_t is_gone; /* the core went offline, or the timer expired, or the
+                       thread ran, on another core */
   uint64_t armed;
   struct wake_steps steps;
   uint64_t head; /* how many events have been published */
   struct wake_event events[WAKE_EVENTS];
 };
-
-static inline void wake_publish(struct wake_probe *probe) {
-  uint64_t head = probe->head;
-  probe->events[head % WAKE_EVENTS] = probe->steps.event;
-  __sync_fetch_and_add(&probe->head,
-                       1); /* a full barrier: the event is written first */
-}
 
 #endif

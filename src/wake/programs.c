@@ -9,6 +9,8 @@
 
 #define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
 #define TIMER_CPU_PIN 2
+#define LOG_SIZE 8192
+#define LOG_ERRORS 4 /* BPF_LOG_STATS: no log of instructions */
 
 static const char *const tracepoints[WAKE_LINKS] = {
     "hrtimer_start", "hrtimer_expire_entry", "irq_handler_entry",
@@ -20,17 +22,19 @@ static const char *const tracepoints[WAKE_LINKS] = {
  * Loading
  */
 
-/* Linux refuses BPF timers with PREEMPT_RT by this number, which the verifier
- * explains as "bpf_timer cannot be used for PREEMPT_RT". */
-const char *wake_programs_refusal(int error, bool has_timer) {
-  if (has_timer && error == EOPNOTSUPP)
-    return "kernels with PREEMPT_RT have no BPF timers; percore wake measures "
-           "with --method thread";
-  if (error == EPERM || error == EACCES)
-    return "a seccomp filter or the kernel's lockdown forbids them";
-  return has_timer ? "they need Linux 5.15, and a kernel without PREEMPT_RT; "
-                     "percore wake measures with --method thread"
-                   : "they need Linux 5.15";
+const char *wake_programs_refusal(int error, char *log) {
+  const char *last = "";
+  char *statistics = strstr(log, "verification time ");
+  if (statistics != NULL)
+    *statistics = '\0';
+  for (char *line; (line = strsep(&log, "\n")) != NULL;)
+    last = line[0] != '\0' ? line : last;
+  if (last[0] != '\0')
+    return last;
+  return error == EPERM || error == EACCES
+             ? "a seccomp filter, a security module or the kernel's lockdown "
+               "forbids them"
+             : "they need Linux 5.15";
 }
 
 #ifdef PERCORE_BPF
@@ -45,26 +49,41 @@ const char *wake_programs_refusal(int error, bool has_timer) {
         (bpf)->progs.wake_interrupt.prog_fd, (bpf)->progs.wake_idle.prog_fd    \
   }
 
-/* Returns the descriptor of the map, or -1 with errno. */
-static int load(struct wake_programs *programs, bool has_timer) {
-  *programs = (struct wake_programs){.begin = -1};
-  memset(programs->links, -1, sizeof(programs->links));
-  if (!has_timer) {
-    struct wake_bpf *bpf = programs->bpf = wake_bpf__open_and_load();
-    if (bpf == NULL)
-      return -1;
-    memcpy(programs->programs, (int[])PROGRAMS(bpf),
-           sizeof(programs->programs));
-    return bpf->maps.wake_probes.map_fd;
-  }
-  struct wake_timer_bpf *timer = programs->timer =
-      wake_timer_bpf__open_and_load();
-  if (timer == NULL)
-    return -1;
-  memcpy(programs->programs, (int[])PROGRAMS(timer),
-         sizeof(programs->programs));
-  programs->begin = timer->progs.wake_begin.prog_fd;
-  return timer->maps.wake_probes.map_fd;
+/* Opens and loads an object, with the verifier's errors in `log`, and stores
+ * its descriptors. Sets `probes` to that of wake_probes, or to a negative
+ * errno, and `smis` to that of wake_smis. */
+#define LOAD(bpf, name)                                                        \
+  do {                                                                         \
+    if (((bpf) = name##__open()) != NULL) {                                    \
+      (bpf)->ctx.log_level = LOG_ERRORS;                                       \
+      (bpf)->ctx.log_size = LOG_SIZE;                                          \
+      (bpf)->ctx.log_buf = (uintptr_t)log;                                     \
+      probes = name##__load(bpf);                                              \
+    }                                                                          \
+    if (probes == 0) {                                                         \
+      memcpy(programs->programs, (int[])PROGRAMS(bpf),                         \
+             sizeof(programs->programs));                                      \
+      probes = (bpf)->maps.wake_probes.map_fd;                                 \
+      smis = (bpf)->maps.wake_smis.map_fd;                                     \
+    }                                                                          \
+  } while (0)
+
+/* Returns the descriptor of the map wake_probes, or a negative errno. */
+static int load(struct wake_programs *programs, bool has_timer, int smi_event,
+                char *log) {
+  const uint32_t first = 0;
+  int probes = -ENOMEM, smis = -1;
+  if (has_timer)
+    LOAD(programs->timer, wake_timer_bpf);
+  else
+    LOAD(programs->bpf, wake_bpf);
+  if (has_timer && probes >= 0)
+    programs->begin = programs->timer->progs.wake_begin.prog_fd;
+  union bpf_attr attr = {.map_fd = (uint32_t)smis,
+                         .key = (uintptr_t)&first,
+                         .value = (uintptr_t)&smi_event};
+  bpf_call(BPF_MAP_UPDATE_ELEM, &attr); /* fails if the event is negative */
+  return probes;
 }
 
 static void unload(struct wake_programs *programs) {
@@ -74,17 +93,20 @@ static void unload(struct wake_programs *programs) {
     wake_timer_bpf__destroy(programs->timer);
 }
 #else
-static int load(struct wake_programs *programs, bool has_timer) {
-  (void)programs, (void)has_timer;
-  return -1;
+static int load(struct wake_programs *programs, bool has_timer, int smi_event,
+                char *log) {
+  (void)programs, (void)has_timer, (void)smi_event, (void)log;
+  return -ENOTSUP;
 }
 static void unload(struct wake_programs *programs) { (void)programs; }
 #endif
 
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       char why[WHY_SIZE]) {
+                       int smi_event, char why[WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
-  *programs = (struct wake_programs){.probe = NULL};
+  char log[LOG_SIZE] = "";
+  *programs = (struct wake_programs){.begin = -1};
+  memset(programs->links, -1, sizeof(programs->links));
 #ifndef PERCORE_BPF
   return why_fails(why, -ENOTSUP,
                    "this percore was built without BPF; build it with clang, "
@@ -95,11 +117,12 @@ int wake_programs_load(struct wake_programs *programs, bool has_timer,
                      "loading its programs needs CAP_BPF and CAP_PERFMON: %s; "
                      "grant both, or run as root",
                      missing);
-  errno = EINVAL;
-  int map = load(programs, has_timer);
-  if (map < 0)
-    return why_fails(why, -errno, "the kernel refuses the BPF programs: %s; %s",
-                     strerror(errno), wake_programs_refusal(errno, has_timer));
+  int map = load(programs, has_timer, smi_event, log);
+  if (map < 0) {
+    unload(programs);
+    return why_fails(why, map, "the kernel refuses the BPF programs (%s): %s",
+                     strerror(-map), wake_programs_refusal(-map, log));
+  }
   void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,
                      MAP_SHARED, map, 0);
   if (probe == MAP_FAILED) {

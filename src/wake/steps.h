@@ -1,6 +1,12 @@
 /* steps: recognizes, in the stream of events on one core, how the core woke for
- * a timer. The BPF programs call these functions. The handling of one event on
- * a core is never interrupted by another event on that core.
+ * a timer. The BPF programs call these functions.
+ *
+ * A BPF timer expires in a softirq, so interrupts, which may expire other
+ * timers, may be handled in the middle of wake_on_expire. The kernel runs no
+ * program that is already running on the core, so wake_on_expire never
+ * interrupts itself: such an expiry is not seen. Neither can a core become idle
+ * or wake there. So wake_on_expire takes a copy of what interrupts change, and
+ * decides by the copy.
  *
  * With interrupts off, idle ends before the interrupt is taken:
  *
@@ -25,16 +31,22 @@ typedef __u32 uint32_t;
 #include <stdint.h>
 #endif
 
-/* Why an expired timer produced no datapoint. */
+/* Why an armed event produced no datapoint. The programs count the reasons
+ * before WAKE_DROP_MINORITY; this process counts the others. */
 enum wake_drop {
-  WAKE_DROP_BUSY,  /* the core was not idle at LTime */
+  WAKE_DROP_BUSY,  /* the core was not idle at LTime, or had not yet left the
+                      idle state that the event before this ended */
   WAKE_DROP_OTHER, /* another interrupt, or a timer that was due before LTime,
                       had woken the core */
   WAKE_DROP_EARLY, /* the timer expired before LTime or more than 1 s after it,
                       so struct hrtimer has a different layout than expected */
-  WAKE_DROP_LOST,  /* the end of the idle state, or of the thread's wait, was
+  WAKE_DROP_LOST,  /* the expiry of the timer, or the end of the idle state, was
                       not seen */
   WAKE_DROP_NO_INTERRUPT, /* the entry of the interrupt was not seen */
+  WAKE_DROP_MINORITY,     /* interrupts were on in a state in which they are
+                             mostly off, or vice versa */
+  WAKE_DROP_OVERRUN,      /* it was overwritten before it was collected */
+  WAKE_DROP_UNFINISHED,   /* it was not over when the measurement ended */
   WAKE_DROPS
 };
 
@@ -45,19 +57,29 @@ struct wake_event {
   uint64_t end;   /* when the waiting thread ran; 0: no thread waited */
   uint32_t state; /* number of the idle state */
   uint32_t interrupts_off;
+  uint32_t interrupt; /* number of the interrupt */
+  uint32_t smis;      /* system management interrupts since TBI */
+};
+
+/* What interrupts change. */
+struct wake_seen {
+  uint64_t tintr;    /* entry of the first interrupt since the core became idle;
+                        0: not seen */
+  uint64_t earliest; /* LTime of the earliest other timer that has expired since
+                        the core became idle; 0: none */
+  uint32_t interrupt; /* number of the first interrupt */
 };
 
 struct wake_steps {
-  uint64_t tbi, tai, tintr; /* 0: not seen since the core became idle; tintr:
-                               of the first interrupt */
-  uint64_t earliest; /* LTime of the earliest other timer that has expired since
-                        the core became idle; 0: none */
+  uint64_t tbi, tai; /* 0: not seen since the core became idle */
+  struct wake_seen seen;
+  uint64_t smis; /* counted by the core when it became idle */
   uint32_t state;
   uint32_t is_passive; /* uses every timer; of several timers that one interrupt
                           expires, uses the earliest */
   uint64_t timer;      /* address of our timer; 0: unknown */
   uint64_t distance;   /* from arming the event to LTime */
-  uint32_t is_armed;   /* if 0, our timer only ends a pause */
+  uint32_t is_armed;   /* an event is armed and has not been judged yet */
   uint32_t is_pending; /* TAI or, if passive, an earlier LTime may follow */
   struct wake_event event;
   uint64_t idles; /* how many idle states the core has entered */
@@ -77,8 +99,7 @@ static inline bool wake_on_idle(struct wake_steps *steps, uint64_t now,
   steps->tbi = now;
   steps->state = state;
   steps->tai = 0;
-  steps->tintr = 0;
-  steps->earliest = 0;
+  steps->seen = (struct wake_seen){0};
   return is_point;
 }
 
@@ -91,49 +112,64 @@ static inline bool wake_on_wake(struct wake_steps *steps, uint64_t now) {
   return true;
 }
 
-static inline void wake_on_interrupt(struct wake_steps *steps, uint64_t now) {
-  if (steps->tintr == 0)
-    steps->tintr = now;
+static inline void wake_on_interrupt(struct wake_steps *steps, uint64_t now,
+                                     uint32_t interrupt) {
+  if (steps->seen.tintr != 0)
+    return;
+  steps->seen.interrupt = interrupt;
+  steps->seen.tintr = now;
 }
 
+/* Clears is_armed: the armed event is over, and had no datapoint. */
 static inline bool wake_drop(struct wake_steps *steps, enum wake_drop reason) {
+  steps->is_armed = 0;
   if (!steps->is_passive)
     steps->drops[reason]++;
   return false;
 }
 
-static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,
-                                  uint64_t timer, uint64_t ltime) {
-  bool is_ours = timer == steps->timer;
-  if (!is_ours && (steps->earliest == 0 || ltime < steps->earliest))
-    steps->earliest = ltime;
-  if (!steps->is_passive && (!is_ours || !steps->is_armed))
-    return false;
-  steps->is_armed = 0;
-  if (steps->is_pending) { /* passive: another timer of the same interrupt */
-    if (ltime > steps->event.tbi && ltime < steps->event.ltime)
-      steps->event.ltime = ltime;
-    return false;
-  }
+/* Decides whether a timer that has expired woke the core. `seen` was copied
+ * when it expired. */
+static inline bool wake_judge(struct wake_steps *steps,
+                              const struct wake_seen *seen, uint64_t now,
+                              uint64_t ltime) {
   if (now < ltime || now - ltime > 1000000000)
     return wake_drop(steps, WAKE_DROP_EARLY);
-  if (steps->tbi == 0 || steps->tbi >= ltime ||
+  if (steps->is_pending || steps->tbi == 0 || steps->tbi >= ltime ||
       (steps->tai != 0 && steps->tai <= ltime))
     return wake_drop(steps, WAKE_DROP_BUSY);
-  if (steps->tintr == 0)
+  if (seen->tintr == 0)
     return wake_drop(steps, WAKE_DROP_NO_INTERRUPT);
-  if (steps->tintr <= ltime || steps->tintr < steps->tai ||
-      (steps->earliest != 0 && steps->earliest < ltime))
+  if (seen->tintr <= ltime || seen->tintr < steps->tai ||
+      (seen->earliest != 0 && seen->earliest < ltime))
     return wake_drop(steps, WAKE_DROP_OTHER);
+  steps->is_armed = 0;
   steps->event.ltime = ltime;
   steps->event.distance = steps->is_passive ? 0 : steps->distance;
   steps->event.tbi = steps->tbi;
   steps->event.tai = steps->tai;
-  steps->event.tintr = steps->tintr;
+  steps->event.tintr = seen->tintr;
+  steps->event.interrupt = seen->interrupt;
   steps->event.state = steps->state;
   steps->event.interrupts_off = steps->tai != 0;
   steps->is_pending = steps->is_passive || steps->tai == 0;
   return !steps->is_pending;
+}
+
+static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,
+                                  uint64_t timer, uint64_t ltime) {
+  const struct wake_seen seen = steps->seen;
+  bool is_ours = timer == steps->timer;
+  if (!is_ours && (seen.earliest == 0 || ltime < seen.earliest))
+    steps->seen.earliest = ltime;
+  if (steps->is_passive && steps->is_pending) {
+    /* Another timer of the same interrupt. */
+    if (ltime > steps->event.tbi && ltime < steps->event.ltime)
+      steps->event.ltime = ltime;
+    return false;
+  }
+  return (steps->is_passive || (is_ours && steps->is_armed)) &&
+         wake_judge(steps, &seen, now, ltime);
 }
 
 #endif

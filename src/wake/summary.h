@@ -1,28 +1,40 @@
-/* summary: statistics of one metric. */
+/* summary: statistics of datapoints, in microseconds. */
 #ifndef PERCORE_WAKE_SUMMARY_H
 #define PERCORE_WAKE_SUMMARY_H
 
+#include "base/histogram.h"
 #include "wake.h"
 
-/* True if at least 10 of `count` datapoints are above the percentile. */
-bool wake_percentile_is_known(size_t count, double percent);
+#define WAKE_ALL_STATES WAKE_STATES_MAX
 
-/* Writes the values of a metric, as wake_point_us returns them, that are known
- * to numbers[], which has room for points->len, and sorts them. Returns how
- * many there are. */
-size_t wake_numbers(float *numbers, const struct wake_points *points, int state,
-                    enum wake_metric metric);
+struct wake_stats {
+  struct histogram of[WAKE_STATES_MAX + 1][WAKE_METRICS];
+};
 
-/* Returns a quantile of at least one number, in ascending order, by linear
- * interpolation between the two closest numbers, as numpy and pandas do. */
-double wake_quantile(const float *numbers, size_t len, double fraction);
+/* Adds a datapoint to its state and to all states. If interrupts are on in the
+ * state, the interrupt runs before idle ends, so WakeLatency says nothing about
+ * the latency and is left out. Returns 0 or -ENOMEM. */
+int wake_stats_add(struct wake_stats *stats, const struct wake_point *point);
+void wake_stats_clear(struct wake_stats *stats); /* keeps the memory */
+void wake_stats_free(struct wake_stats *stats);
+
+/* Returns the first latency that is known of a state, as an entry of
+ * stats->of[state]: WakeLatency or, with interrupts on, IntrLatency. It is
+ * empty without datapoints. */
+const struct histogram *wake_stats_latency(const struct wake_stats *stats,
+                                           int state);
+
+/* Returns a percentile, by linear interpolation between the two closest values,
+ * as numpy and pandas do, within 0.1 %. NAN if fewer than 10 values
+ * lie above the percentile. */
+double wake_percentile(const struct histogram *histogram, double percent);
 
 enum wake_figure {
   WAKE_MIN,
   WAKE_MEAN,
-  WAKE_MEDIAN,
+  WAKE_MEDIAN, /* also of fewer than 20 values */
   WAKE_STDDEV, /* of a sample, divided by n - 1 */
-  WAKE_P99,    /* percentiles, by linear interpolation */
+  WAKE_P99,
   WAKE_P99_9,
   WAKE_P99_99,
   WAKE_P99_999,
@@ -30,19 +42,13 @@ enum wake_figure {
   WAKE_FIGURES
 };
 
-/* The names of the figures in text and in JSON. */
+/* The names of the figures in text and in JSON, and percentiles. */
 extern const struct wake_figure_name {
   const char *text, *key;
+  double percent;
 } wake_figure_names[WAKE_FIGURES];
 
-struct wake_summary {
-  size_t count;
-  double us[WAKE_FIGURES]; /* NAN if there are too few datapoints */
-};
-
-/* Summarizes each metric over the datapoints of a state that count, or of all
- * states if `state` is WAKE_ALL_STATES. Returns 0 or -ENOMEM. */
-int wake_summarize(struct wake_summary summaries[WAKE_METRICS],
-                   const struct wake_points *points, int state);
+/* Returns a figure in microseconds; NAN if there are too few values. */
+double wake_figure(const struct histogram *histogram, enum wake_figure figure);
 
 #endif

@@ -1,22 +1,15 @@
 #include "survey.h"
 
 #include "base/array.h"
-#include "collect.h"
 #include "core.h"
 #include "summary.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How far the number of idle states that the programs saw may differ from the
- * number that cpuidle counted: by one state at each end, plus a share too small
- * to distort the percentiles. */
-#define IDLES_EDGE 2
-#define IDLES_SHARE 0.01
-
+#define DISTANCE_NS UINT64_C(4000000)
 #define POLL_NS UINT64_C(20000000)
 #define LATE_NS UINT64_C(100000000) /* how long to wait for late probes */
 
@@ -37,22 +30,21 @@ static const struct {
     {"timer_silent_p50", WAKE_SILENT_TIME, 50},
 };
 
-const char *wake_survey_value_name(int value) { return values[value].name; }
-
 struct surveyed {
-  int core;
   bool said; /* the reason why this core is not measured has been logged */
   struct wake_points points; /* in the window */
+  struct wake_states states; /* of a burst that counted; len is 0: none */
 };
 
 struct wake_survey {
   struct wake_survey_options options;
   struct wake_collect *collect;
-  struct surveyed *list;
+  struct surveyed *list; /* by number of core */
   size_t len;
   int next; /* the number of the core with which the next round begins */
   uint64_t until_ns; /* when the round ends */
   uint64_t probes;
+  struct wake_stats stats; /* of the core whose figures are wanted */
 };
 
 static bool goes_on(void *context) {
@@ -60,30 +52,50 @@ static bool goes_on(void *context) {
   return survey->options.wait(survey->options.context, 0);
 }
 
+/* Says why a core is not measured, the first time. */
+static void say_once(const struct wake_survey *survey, struct surveyed *core,
+                     int number, const char *why) {
+  char line[WHY_SIZE + 64];
+  snprintf(line, sizeof(line),
+           "a burst of probes on core %d gave no wake latencies: %s", number,
+           why);
+  if (!core->said)
+    survey->options.say(survey->options.context, line);
+  core->said = true;
+}
+
 int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
-  const struct wake_collect_options collect = {.method = WAKE_BPF_TIMER,
+  const struct wake_collect_options collect = {.method = options->method,
+                                               .pause_ns = options->pause_ns,
+                                               .distance_ns = DISTANCE_NS,
                                                .armed_max = options->probes,
+                                               .smis = -1,
                                                .goes_on = goes_on,
                                                .context = survey};
+  struct wake_states states;
   *result = NULL;
   if (survey == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
   survey->options = *options;
+  wake_core_states("", 0, &states);
   int status =
-      wake_core_usage(0) >= 0
+      !isnan(states.list[0].latency_us)
           ? wake_collect_open(&survey->collect, &collect, why)
           : why_fails(why, -ENODEV,
                       "cpuidle has no driver here, so there is no count of "
                       "idle states to check the figures against; percore wake "
                       "shows unchecked figures");
-  if (status == 0)
-    *result = survey;
-  else
+  if (status != 0) {
     free(survey);
-  return status;
+    return status;
+  }
+  if (why[0] != '\0')
+    options->say(options->context, why);
+  *result = survey;
+  return 0;
 }
 
 void wake_survey_close(struct wake_survey *survey) {
@@ -92,6 +104,7 @@ void wake_survey_close(struct wake_survey *survey) {
   for (size_t i = 0; i < survey->len; i++)
     wake_points_free(&survey->list[i].points);
   free(survey->list);
+  wake_stats_free(&survey->stats);
   wake_collect_close(survey->collect);
   free(survey);
 }
@@ -100,103 +113,46 @@ void wake_survey_close(struct wake_survey *survey) {
  * One core
  */
 
-static struct surveyed *find(const struct wake_survey *survey, int core) {
-  for (size_t i = 0; i < survey->len; i++)
-    if (survey->list[i].core == core)
-      return &survey->list[i];
-  return NULL;
-}
-
-/* Returns the entry of a core, which is added if the core is new. Returns NULL
- * if out of memory. */
-static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
-  struct surveyed *found = find(survey, core);
-  if (found != NULL)
-    return found;
-  if (!array_grow(&survey->list, survey->len, survey->len + 1, sizeof(*found)))
-    return NULL;
-  found = &survey->list[survey->len++];
-  found->core = core;
-  wake_core_states(core, &found->points);
-  return found;
-}
-
-__attribute__((format(printf, 3, 4))) static void
-say_once(const struct wake_survey *survey, struct surveyed *core,
-         const char *format, ...) {
-  char line[WHY_SIZE + 64];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  if (!core->said)
-    survey->options.say(survey->options.context, line);
-  core->said = true;
-}
-
-/* True if the programs and cpuidle counted about the same number of idle
- * states. Otherwise the datapoints may be wrong, which is logged once. */
-static bool is_valid(const struct wake_survey *survey, struct surveyed *core,
-                     const struct wake_collect_status *status) {
-  double missed = fabs((double)status->usage - (double)status->idles);
-  if (status->is_offline)
-    say_once(survey, core,
-             "wake latency of core %d is not measured: it went offline",
-             core->core);
-  else if (status->usage < 0)
-    say_once(survey, core,
-             "wake latency of core %d is not measured: cpuidle has no driver "
-             "for it",
-             core->core);
-  else if (missed > IDLES_EDGE + IDLES_SHARE * (double)status->usage)
-    say_once(survey, core,
-             "a burst of probes on core %d is ignored: the programs saw "
-             "%llu idle states, cpuidle counted %lld",
-             core->core, (unsigned long long)status->idles,
-             (long long)status->usage);
-  else
-    return true;
-  return false;
-}
-
 /* Waits until all probes are done or the time is up. Returns false if `wait`
  * returned false. First sleeps for as long as the probes take on average,
  * because this thread would disturb the core if it woke up there earlier. */
-static bool wait_for_probes(const struct wake_survey *survey,
-                            struct wake_collect_status *status) {
+static bool wait_for_probes(const struct wake_survey *survey) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t begin = options->now_ns(options->context);
-  uint64_t most = options->probes * WAKE_DISTANCE_MAX_NS;
+  uint64_t most = options->probes * (DISTANCE_NS + 2 * options->pause_ns);
   uint64_t until = begin + most + LATE_NS;
   if (until > survey->until_ns)
     until = survey->until_ns;
   uint64_t left = until > begin ? until - begin : 0;
   bool going =
       options->wait(options->context, most / 2 < left ? most / 2 : left);
-  for (;; going = options->wait(options->context, POLL_NS)) {
-    wake_collect_status(survey->collect, status);
-    if (!going || status->is_done || options->now_ns(options->context) >= until)
-      return going;
-  }
+  while (going && !wake_collect_is_done(survey->collect) &&
+         options->now_ns(options->context) < until)
+    going = options->wait(options->context, POLL_NS);
+  return going;
 }
 
 /* Probes one core and adds its datapoints. Returns 0, -ENOMEM, or -EINTR if the
  * round must end. */
 static int probe(struct wake_survey *survey, int number, char why[WHY_SIZE]) {
-  struct wake_collect_status found;
-  struct surveyed *core = find_or_add(survey, number);
-  if (core == NULL)
-    return -ENOMEM;
+  size_t len = (size_t)number + 1;
+  if (len > survey->len) {
+    if (!array_grow(&survey->list, survey->len, len, sizeof(*survey->list)))
+      return -ENOMEM;
+    survey->len = len;
+  }
+  struct surveyed *core = &survey->list[number];
   int status = wake_collect_begin(survey->collect, number, why);
-  if (status == 0 && !wait_for_probes(survey, &found))
+  if (status == 0 && !wait_for_probes(survey))
     status = -EINTR;
-  if (status == 0) {
-    survey->probes += found.armed;
-    if (is_valid(survey, core, &found))
-      status = wake_collect_poll(survey->collect, &core->points);
+  const struct wake_collect_status *found =
+      wake_collect_status(survey->collect);
+  survey->probes += found->armed;
+  if (status == 0 && wake_collect_check(found, why) == WAKE_AGREES) {
+    core->states = found->states;
+    status = wake_collect_poll(survey->collect, &core->points);
   } else if (status != -EINTR) {
-    say_once(survey, core, "wake latency of core %d is not measured: %s",
-             number, why);
+    say_once(survey, core, number, why);
     status = 0;
   }
   wake_collect_end(survey->collect);
@@ -229,28 +185,56 @@ static int probe_all(struct wake_survey *survey,
   return status == -ENOMEM ? why_fails(why, status, "out of memory") : 0;
 }
 
-/* Without memory, the figures are unknown. */
-static void store_figures(const struct wake_survey *survey,
-                          struct wake_survey_core *core) {
-  static const struct wake_points none;
-  const struct surveyed *found = find(survey, core->core);
-  const struct wake_points *points = found == NULL ? &none : &found->points;
-  float *numbers = malloc((points->len + 1) * sizeof(*numbers));
-  size_t len = 0;
-  core->datapoints = wake_points_counted(points);
+static void put_known(wake_survey_put *put, void *context, const char *name,
+                      double us) {
+  if (!isnan(us))
+    put(context, name, us / 1e6);
+}
+
+uint64_t wake_survey_figures(struct wake_survey *survey, int number,
+                             wake_survey_put *put, void *context) {
+  static const double percents[] = {50, 99};
+  struct wake_stats *stats = &survey->stats;
+  int status = 0;
+  wake_stats_clear(stats);
+  if ((size_t)number >= survey->len)
+    return 0;
+  const struct surveyed *core = &survey->list[number];
+  for (size_t i = 0; i < core->points.len && status == 0; i++)
+    status = wake_stats_add(stats, &core->points.list[i]);
+  if (status != 0)
+    return 0;
   for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
-    if (numbers != NULL && (v == 0 || values[v].metric != values[v - 1].metric))
-      len = wake_numbers(numbers, points, WAKE_ALL_STATES, values[v].metric);
-    bool known = wake_percentile_is_known(len, values[v].percent);
-    core->value_s[v] =
-        known ? wake_quantile(numbers, len, values[v].percent / 100) / 1e6
-              : NAN;
+    const struct histogram *all = stats->of[WAKE_ALL_STATES];
+    put_known(put, context, values[v].name,
+              wake_percentile(&all[values[v].metric], values[v].percent));
   }
-  free(numbers);
+  for (int state = 0; state < core->states.len; state++)
+    for (int p = 0; p < 2; p++) {
+      const struct histogram *latency = wake_stats_latency(stats, state);
+      char name[64];
+      snprintf(name, sizeof(name), "cstate_%s_p%g",
+               core->states.list[state].name, percents[p]);
+      put_known(put, context, name, wake_percentile(latency, percents[p]));
+    }
+  return core->points.len;
+}
+
+void wake_survey_advertised(const struct wake_survey *survey,
+                            wake_survey_put *put, void *context) {
+  const struct surveyed *core = survey->list, *end = core + survey->len;
+  while (core < end && core->states.len == 0)
+    core++;
+  for (int i = 0; core < end && i < core->states.len; i++) {
+    char name[64];
+    snprintf(name, sizeof(name), "cstate_%s_advertised",
+             core->states.list[i].name);
+    put_known(put, context, name, core->states.list[i].latency_us);
+  }
 }
 
 int wake_survey_round(struct wake_survey *survey,
-                      struct wake_survey_core *cores, size_t len,
+                      const struct wake_survey_core *cores, size_t len,
                       uint64_t duration_ns, char why[WHY_SIZE]) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t now_ns = options->now_ns(options->context);
@@ -268,8 +252,6 @@ int wake_survey_round(struct wake_survey *survey,
       status = probe_all(survey, cores, len, why);
     wake_collect_detach(survey->collect);
   }
-  for (size_t i = 0; i < len; i++)
-    store_figures(survey, &cores[i]);
   return status;
 }
 

@@ -19,9 +19,30 @@ struct {
   __type(value, struct wake_probe);
 } wake_probes SEC(".maps");
 
-static __always_inline struct wake_probe *probe_of_this_core(void) {
+/* The measured core's counter of system management interrupts. Without it,
+ * reading returns always the same error. */
+struct {
+  __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u32);
+} wake_smis SEC(".maps");
+
+static __always_inline void publish(struct wake_probe *probe) {
+  struct wake_event *event = &probe->events[probe->head % WAKE_EVENTS];
+  *event = probe->steps.event;
+  event->smis = bpf_perf_event_read(&wake_smis, 0) - probe->steps.smis;
+  __sync_fetch_and_add(&probe->head,
+                       1); /* a full barrier: the event is written first */
+}
+
+static __always_inline struct wake_probe *find_probe(void) {
   __u32 key = 0;
-  struct wake_probe *probe = bpf_map_lookup_elem(&wake_probes, &key);
+  return bpf_map_lookup_elem(&wake_probes, &key);
+}
+
+static __always_inline struct wake_probe *probe_of_this_core(void) {
+  struct wake_probe *probe = find_probe();
   return probe && probe->core == bpf_get_smp_processor_id() ? probe : 0;
 }
 
@@ -34,17 +55,18 @@ int wake_idle(struct bpf_raw_tracepoint_args *args) {
     return 0;
   if (state == (__u32)-1 ? wake_on_wake(&probe->steps, now)
                          : wake_on_idle(&probe->steps, now, state))
-    wake_publish(probe);
+    publish(probe);
+  if (state != (__u32)-1)
+    probe->steps.smis = bpf_perf_event_read(&wake_smis, 0);
   return 0;
 }
 
 SEC("raw_tp/local_timer_entry")
-int wake_interrupt(void *context) {
-  (void)context;
+int wake_interrupt(struct bpf_raw_tracepoint_args *args) {
   __u64 now = bpf_ktime_get_ns();
   struct wake_probe *probe = probe_of_this_core();
   if (probe)
-    wake_on_interrupt(&probe->steps, now);
+    wake_on_interrupt(&probe->steps, now, args->args[0]);
   return 0;
 }
 
@@ -70,6 +92,6 @@ int wake_expire(struct bpf_raw_tracepoint_args *args) {
   bpf_probe_read_kernel(&ltime, sizeof(ltime),
                         (void *)(args->args[0] + WAKE_HRTIMER_EXPIRES));
   if (wake_on_expire(&probe->steps, now, args->args[0], ltime))
-    wake_publish(probe);
+    publish(probe);
   return 0;
 }

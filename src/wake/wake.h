@@ -18,6 +18,7 @@
  *   IntrLatency  TIntr - LTime
  *   UserLatency  from LTime until the waiting thread runs
  *   LDist        from arming the timer to LTime
+ *   SMICnt       system management interrupts from TBI until the timer expired
  */
 #ifndef PERCORE_WAKE_WAKE_H
 #define PERCORE_WAKE_WAKE_H
@@ -27,8 +28,24 @@
 
 #include <stddef.h>
 
-#define WAKE_STATES_MAX 32
+#define WAKE_STATES_MAX 16 /* CPUIDLE_STATE_MAX of the kernel is 10 */
 #define WAKE_STATE_NAME_SIZE 32
+
+/* What cpuidle says about an idle state of a core. */
+struct wake_state {
+  char name[WAKE_STATE_NAME_SIZE]; /* "POLL", "C6"; only letters, digits, '-',
+                                      '_' and '.' */
+  double latency_us, residency_us; /* advertised: the latency of its exit, and
+                                      how long it must last to save energy; NAN:
+                                      cpuidle has no driver for the core */
+  bool is_disabled;
+  uint64_t entries, time_us; /* how often and how long the core was in it */
+};
+
+struct wake_states {
+  int len; /* at least 1; an event of a higher state is in the last */
+  struct wake_state list[WAKE_STATES_MAX];
+};
 
 /* The metrics of a datapoint, in microseconds. */
 enum wake_metric {
@@ -45,52 +62,37 @@ struct wake_point {
   uint64_t ltime_ns;
   float us[WAKE_METRICS]; /* NAN if not measured */
   float distance_us;      /* LDist; 0 if not armed by percore */
-  uint8_t state;          /* the idle state: an index into wake_points.states */
+  uint32_t interrupt;     /* number of the interrupt */
+  uint32_t smis;          /* SMICnt */
+  uint8_t state;          /* the idle state: an index into wake_states.list */
   bool interrupts_off;    /* idle ended before the interrupt was taken */
 };
 
 struct wake_points {
   struct wake_point *list;
   size_t len, capacity;
-  char states[WAKE_STATES_MAX][WAKE_STATE_NAME_SIZE]; /* "POLL", "C6" */
-  int states_len; /* at least 1; an event of a higher state is in the last */
-  /* The number of datapoints of each state with interrupts on, and off. */
-  size_t len_of[WAKE_STATES_MAX][2];
+  /* Of each state, how many of the recent events had interrupts on, and off. */
+  uint32_t orders[WAKE_STATES_MAX][2];
 };
 
-/* Turns an event into a datapoint. Returns 0 or -ENOMEM. */
-int wake_points_add(struct wake_points *points, const struct wake_event *event);
+/* Turns an event into a datapoint, and returns 1. Or returns 0, because the
+ * event is one of a minority: interrupts are either on or off in an idle state,
+ * which only the events tell, by the order of most events so far. In an event
+ * in the other order, something other than its timer ended the idle state. Or
+ * returns -ENOMEM. */
+int wake_points_add(struct wake_points *points,
+                    const struct wake_states *states,
+                    const struct wake_event *event);
 
 /* Forgets the datapoints before the first whose LTime is at least since_ns. */
 void wake_points_forget(struct wake_points *points, uint64_t since_ns);
 
-/* Interrupts are either on or off in an idle state, which only the datapoints
- * tell: the order of the majority is the state's. A datapoint in the other
- * order does not count, because something other than its timer ended the idle
- * state.
- */
-bool wake_point_counts(const struct wake_points *points,
-                       const struct wake_point *point);
-
-/* Returns how many datapoints of all states count. */
-size_t wake_points_counted(const struct wake_points *points);
-
-#define WAKE_ALL_STATES (-1)
-
-/* Returns the value of a metric of a datapoint that counts and is of this
- * state; otherwise, or if the value is unknown, returns NAN. If interrupts are
- * on in the idle state, the interrupt runs before idle ends, so WakeLatency
- * says nothing about the latency and is unknown here. */
-double wake_point_us(const struct wake_points *points,
-                     const struct wake_point *point, int state,
-                     enum wake_metric metric);
+void wake_points_free(struct wake_points *points);
 
 /* The names and explanations of reasons: "busy", "the core was not idle; ..."
  */
 extern const struct wake_drop_text {
   const char *name, *help;
 } wake_drop_texts[WAKE_DROPS];
-
-void wake_points_free(struct wake_points *points);
 
 #endif

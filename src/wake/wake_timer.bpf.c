@@ -12,32 +12,40 @@ struct {
   __type(value, struct timer);
 } wake_timers SEC(".maps");
 
+/* Counts the event before the timer starts, because wake_begin runs in a task:
+ * the timer may expire, and be armed again, before bpf_timer_start returns. */
 static __always_inline int arm(struct wake_probe *probe, struct timer *timer) {
-  __u64 range = probe->distance_max - probe->distance_min;
-  __u64 distance =
-      probe->distance_min + ((range * bpf_get_prandom_u32()) >> 32);
-  __u64 pause = probe->pause;
-  bool is_pause = pause && !probe->is_paused;
-  __u64 wait = is_pause ? pause : distance;
+  __u64 distance = probe->distance_min +
+                   ((probe->distance_range * bpf_get_prandom_u32()) >> 32);
   __u64 flags = probe->timer_flags;
-  probe->is_paused = is_pause;
+  probe->steps.distance = distance;
+  probe->steps.is_armed = 1;
+  probe->armed++;
   probe->is_arming = 1;
   int status = bpf_timer_start(
-      &timer->timer, flags & 1 ? bpf_ktime_get_ns() + wait : wait, flags);
+      &timer->timer, flags & 1 ? bpf_ktime_get_ns() + distance : distance,
+      flags);
   probe->is_arming = 0;
-  if (status)
-    return status;
-  probe->steps.distance = distance;
-  probe->steps.is_armed = !is_pause;
-  probe->armed += !is_pause;
-  return 0;
+  if (status) {
+    probe->armed--;
+    probe->steps.is_armed = 0;
+  }
+  return status;
 }
 
 static int on_timer(void *map, __u32 *key, struct timer *timer) {
   (void)map, (void)key;
-  struct wake_probe *probe = probe_of_this_core();
-  if (probe && probe->armed < probe->armed_max)
-    arm(probe, timer);
+  struct wake_probe *probe = find_probe();
+  if (!probe || probe->core == WAKE_NO_CORE)
+    return 0;
+  if (probe->core != bpf_get_smp_processor_id()) {
+    probe->is_gone = 1;
+    return 0;
+  }
+  if (probe->steps.is_armed) /* its expiry was not seen */
+    wake_drop(&probe->steps, WAKE_DROP_LOST);
+  if (probe->armed < probe->armed_max && arm(probe, timer))
+    probe->is_gone = 1;
   return 0;
 }
 
@@ -50,6 +58,7 @@ int wake_begin(void *context) {
   struct timer *timer = bpf_map_lookup_elem(&wake_timers, &key);
   if (!probe || !timer)
     return -1;
+  probe->is_gone = 0; /* if the timer of the last core has just expired */
   bpf_timer_init(&timer->timer, &wake_timers, 1 /* CLOCK_MONOTONIC */);
   bpf_timer_set_callback(&timer->timer, on_timer);
   return arm(probe, timer);

@@ -58,6 +58,10 @@ def _core_metrics(core):
                             ('silent_p50', 2e-3)):
         yield metric('latency', f'timer_{name}',
                      lambda k, latency_s=latency_s: latency_s * (core + 1))
+    for name, latency_s in (('C1_p50', 2e-6), ('C1_p99', 4e-6), ('C6_p50', 9e-5),
+                            ('C6_p99', 2e-4)):
+        yield metric('latency', f'cstate_{name}',
+                     lambda k, latency_s=latency_s: latency_s * (core + 1))
     for name, share in (('cstate_C1', 20.0), ('cstate_C6', 30.0), ('idle_poll', 1.5)):
         yield metric('percent', name, lambda k, share=share: share + core)
         yield metric('operations', name, lambda k, share=share: int(10 * share) * (k + 1), True)
@@ -100,10 +104,13 @@ def _self_metrics():
                         ('workers_stuck', 0.0), ('regions_memory', 4e8)):
         yield metric('gauge', name, lambda k, value=value: value)
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
-                                 'snapshots_dropped', 'rows_left_out',
+                                 'snapshots_dropped', 'rows_left_out', 'new_rows_left_out',
                                  'attaches_refused', 'row_adds_refused', 'wake_probes')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
+    for name, latency_s in ('C1', 2e-6), ('C6', 1.33e-4):
+        yield metric('latency', f'cstate_{name}_advertised',
+                     lambda k, latency_s=latency_s: latency_s)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)
     for name in ('sampler_cpu', 'wake_cpu'):
         yield metric('percent', name, lambda k: 0.0625)

@@ -31,6 +31,9 @@ HEALTHY = {
     'percore-1/load': (1.0, 1.0, 1.0),
     'percore-0/percent-taken': 50.0,
     'percore-1/percent-taken': 40.0,
+    'percore-0/latency-timer_wake_p50': 2e-6,
+    'percore-0/latency-cstate_C1_p50': 2e-6,
+    'percore-0/latency-cstate_C6_p50': 1e-4,
     'percore_host-self/gauge-cores_online': 2.0,
     'percore_host-self/gauge-cores_unproven': 0.0,
     'percore_host-self/gauge-cores_without_value': 0.0,
@@ -40,6 +43,7 @@ HEALTHY = {
     'percore_host-self/derive-attaches_refused': grows(0),
     'percore_host-self/derive-row_adds_refused': grows(0),
     'percore_host-self/derive-rows_left_out': grows(0),
+    'percore_host-self/derive-new_rows_left_out': grows(0),
     'percore_host-self/derive-snapshots_dropped': grows(0),
     'percore_host-self/gauge-workers_stuck': 0.0,
     'percore_host_gtpu_port_rx_packets-all/derive-port:eth0|queue:3': grows(1000),
@@ -47,6 +51,8 @@ HEALTHY = {
     'percore_host_gtpu_port_rx_errors-all/derive-port:eth0|queue:3': grows(2),
     'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_p50': 102.5,
     'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_p99': 812.5,
+    'percore_host_gtpu_port_delay-all/derive-port:eth0|queue:3_le_1000': grows(40),
+    'percore_host_gtpu_port_delay-all/derive-port:eth0|queue:3_le_inf': grows(50),
     'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_max': 950.0,
     'percore_host_gtpu_port_queued-all/gauge-port:eth0|queue:3': 7.0,
     'percore_gtpu_port_rx_packets-1@east/derive-port:eth0|queue:3': grows(500),
@@ -61,6 +67,13 @@ CASES = {
     'full-without-regions': ({'percore-0/percent-taken': None, 'percore-1/percent-taken': None,
                               'percore-0/load': (0.95, 0.95, 0.95),
                               'percore-1/load': (0.2, 0.2, 0.2)}, ['PercoreCoreWithoutRoom']),
+    # Probes meet the core in C6 more often than in C1.
+    'other-mix': ({'percore-0/latency-timer_wake_p50':
+                   lambda k: 2e-6 if k < 0 else 1e-4}, []),
+    'dearer': ({'percore-0/latency-cstate_C6_p50':
+                lambda k: 1e-4 if k < 0 else 1.7e-4}, ['PercoreIdleStateDearer']),
+    'hardly-dearer': ({'percore-0/latency-cstate_C1_p50':
+                       lambda k: 2e-6 if k < 0 else 6e-6}, []),
     'silent': ({'percore_host-self/gauge-regions_silent': 1.0}, ['PercoreRegionSilent']),
     'gone': ({'percore_host-self/gauge-regions': lambda k: 2.0 if k < 0 else 1.0},
              ['PercoreRegionGone']),
@@ -69,6 +82,8 @@ CASES = {
                    ['PercoreCountsLost']),
     'left-out': ({'percore_host-self/derive-rows_left_out': grows(1)},
                  ['PercoreValuesLeftOut']),
+    'new-names': ({'percore_host-self/derive-new_rows_left_out': grows(1)},
+                  ['PercoreNamesOfRowsChange']),
     'late': ({'percore_host-self/derive-snapshots_dropped': grows(1)}, ['PercoreValuesLeftOut']),
     'drops': ({'percore_host_gtpu_port_rx_drops-all/derive-port:eth0|queue:3': grows(1)},
               ['PercoreDrops']),
@@ -88,7 +103,9 @@ SLOW_CASES = {
 }
 # Values beyond a limit for slightly less time than the rule requires: (changes,
 # minutes).
-BRIEF = [({'percore-0/percent-taken': 95.0}, 9),
+BRIEF = [({'percore-0/latency-cstate_C6_p50':
+           lambda k: 1e-4 if k < -EVENT_MINUTE * 30 // INTERVAL_S else 1.7e-4}, 19),
+         ({'percore-0/percent-taken': 95.0}, 9),
          ({'percore_host-self/gauge-regions_silent': 1.0}, 0.5),
          ({'percore_host-self/gauge-cores_unproven': 1.0}, 14),
          ({'percore_host-self/gauge-cores_without_value': 1.0}, 4),
@@ -122,11 +139,14 @@ def labelled(host, identifier):
     region = re.fullmatch(r'percore_(?:host_)?([a-z0-9]+)_([a-z0-9]+)_([a-z0-9_]+)', plugin)
     if region:
         labels |= dict(zip(('region', 'table', 'field'), region.groups()))
-        row, percentile = re.fullmatch(r'(.*?)(?:_(p50|p90|p99|max))?', type_instance).groups()
+        row, percentile, bound = re.fullmatch(
+            r'(.*?)(?:_(p50|p90|p99|max)|_le_(\d+|inf))?', type_instance).groups()
         labels['row'] = row
         labels |= dict(pair.split(':') for pair in row.split('|') if ':' in pair)
         if percentile:
             labels['quantile'] = QUANTILES[percentile]
+        if bound:
+            labels['le'] = '+Inf' if bound == 'inf' else bound
     elif type_instance:
         labels['type'] = type_instance
     return name, labels
@@ -203,7 +223,9 @@ MUTANTS = [('>= 90\n', '>= 96\n'), ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m
            ('"regions_stale"} > 0\n        for', '"regions_stale"} > 1\n        for'),
            ('type="cores_unproven"', 'type="cores_idle"'), ('for: 15m', 'for: 13m'),
            ('type="cores_without_value"} > 0', 'type="cores_without_value"} >= 0'),
-           ('or 100 * c', 'or c')]
+           ('{type="new_rows_left_out"}[10m]) > 0', '{type="new_rows_left_out"}[10m]) > 1e9'),
+           ('or 100 * c', 'or c'), ('1.5 * avg', '1.8 * avg'), ('[1d]', '[1m]'),
+           ('0.000005 +', '0 +')]
 
 
 def check_promtool(context):
@@ -273,15 +295,15 @@ def check_prometheus(context):
                 'other host'):
         assert right_since and k - right_since >= 10, \
             {host: (found[host], expected[host]) for host in CASES if found[host] != expected[host]}
-    with proves('core, set, region, table, field, row, quantile, the parts of a row and the instance '
-                'of a region are labels of their own'):
+    with proves('core, set, region, table, field, row, quantile, le, the parts of a row and the '
+                'instance of a region are labels of their own'):
         for identifier in HEALTHY:
             name, labels = labelled('healthy', identifier)
             if identifier.endswith('/load'):
                 name += '_shortterm'
             series = get(prometheus.url, '/api/v1/series?match[]=' + urllib.request.quote(
                 name + '{host="healthy",%s}' % ','.join(
-                    f'{key}={json.dumps(labels[key])}' for key in ('core', 'set', 'row', 'quantile')
+                    f'{key}={json.dumps(labels[key])}' for key in ('core', 'set', 'row', 'quantile', 'le')
                     if key in labels)))
             wanted = labels | {'__name__': name, 'job': 'collectd',
                                'instance': f'127.0.0.1:{port}'}

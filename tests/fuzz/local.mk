@@ -6,5 +6,6 @@ libreplay_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_FOLDER='"$(abs_top_srcdir)/tests/f
 endif
 include tests/fuzz/cycles.mk
 include tests/fuzz/map.mk
+include tests/fuzz/poller.mk
 include tests/fuzz/region.mk
 EXTRA_DIST += tests/fuzz/README tests/fuzz/run

@@ -70,6 +70,17 @@ softirq_timer_object = tests/integration/softirq_burner-softirq_timer.$(OBJEXT)
 $(softirq_timer_object): tests/integration/softirq_timer.lskel.h
 endif
 
+# Counts the instructions of what is run often.
+TESTS += tests/integration/test_instructions.py
+EXTRA_DIST += tests/integration/test_instructions.py tests/integration/instructions.json
+if TESTS_ENABLED
+check_PROGRAMS += tests/integration/instructions
+tests_integration_instructions_SOURCES = tests/integration/instructions.c
+tests_integration_instructions_CPPFLAGS = $(plugin_unit_cppflags) -I$(top_srcdir)/tests/unit
+tests_integration_instructions_LDADD = $(plugin_unit_ldadd)
+tests_integration_instructions_LDFLAGS = -Wl,--wrap=plugin_dispatch_values
+endif
+
 # With -rpath, libtool makes a shared library although this plugin is not installed.
 check_LTLIBRARIES += probe.la
 probe_la_SOURCES = tests/integration/probe.c
@@ -102,6 +113,17 @@ tests_integration_board_client_SOURCES = tests/integration/board_client.c
 tests_integration_board_client_LDADD = libpercore.la
 TESTS += tests/integration/test_board.py
 LONG_TESTS += tests/integration/test_board.py
+endif
+endif
+
+# Tests of programs that poll, without percore_poll.
+EXTRA_DIST += tests/integration/fake_poller.py
+poller_tests = tests/integration/test_pollers.py tests/integration/test_open_vswitch.py
+EXTRA_DIST += $(poller_tests)
+if PLUGIN
+if TOOL
+TESTS += $(poller_tests)
+LONG_TESTS += $(poller_tests)
 endif
 endif
 

@@ -113,16 +113,28 @@ def test_manuals():
 
 
 def test_symbols():
-    """the Debian package declares the symbols that the library exports"""
+    """the library exports what libpercore.map and the Debian package list, and what
+    percore.h declares"""
     library = f"{BUILD}/.libs/libpercore.so.2"
     if not os.path.exists(library):
         raise Skip("the library is not built")
     said = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
                           capture_output=True, text=True).stdout
-    exported = {line.split()[-1].split("@")[0] for line in said.splitlines()} - {"PERCORE_2"}
-    declared = set(re.findall(r"^ (\w+)@", text_of("contrib/debian/libpercore2.symbols"),
-                              re.MULTILINE)) - {"PERCORE_2"}
-    check(exported == declared, f"{sorted(exported ^ declared)}")
+    exported = {line.split()[-1].replace("@@", "@") for line in said.splitlines()}
+    exported = {symbol for symbol in exported if not symbol.startswith("PERCORE_")}
+    releases = re.findall(r"^(PERCORE_\w+) \{(.*?)^\}", text_of("src/libpercore.map"),
+                          re.MULTILINE | re.DOTALL)
+    listed = {f"{name}@{release}" for release, names in releases
+              for name in re.findall(r"^\t(\w+);", names, re.MULTILINE)}
+    packaged = set(re.findall(r"^ (percore_\w+@\w+) ",
+                              text_of("contrib/debian/libpercore2.symbols"), re.MULTILINE))
+    check(exported == listed, f"{sorted(exported ^ listed)}")
+    check(exported == packaged, f"{sorted(exported ^ packaged)}")
+    header = re.sub(r"/\*.*?\*/", "", text_of("src/percore.h"), flags=re.DOTALL)
+    declared = set(re.findall(r"^[\w ]+[ *\n](percore_\w+)\(", header, re.MULTILINE))
+    check(len(declared) > 70, f"{sorted(declared)}")
+    missing = declared - {symbol.split("@")[0] for symbol in exported}
+    check(not missing, f"{sorted(missing)}")
 
 
 def test_dashboards():
@@ -148,6 +160,17 @@ def test_dashboards():
 def panel_of(dashboard, series):
     return next(panel.title for row in dashboard.rows for panel in row.panels
                 if series in panel.series)
+
+
+def test_one_unit_test():
+    """make check with the name of one unit test builds no other program"""
+    one = "tests/unit/test_loadavg"
+    alone = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    said = subprocess.run(["make", "-n", "-C", BUILD, "check", f"TESTS={one}"], check=True,
+                          capture_output=True, text=True, env=alone).stdout
+    check(f"p='{one}'" in said, said)
+    others = set(re.findall(r"tests/\w+/(?:test|replay)_\w+", said)) - {one}
+    check(not others and "percore.la" not in said, str(sorted(others)) + said)
 
 
 SCRIPT = """

@@ -60,6 +60,25 @@ def test_every_command():
         producer.end()
 
 
+def test_instances():
+    """documents about all instances of a region follow the schema"""
+    schema = validator()
+    with RuntimeDir() as place:
+        for instance in "east", "west":
+            place.produce(f"demo@{instance}", "--rows", "3")
+        for arguments in (["top", "demo", "-i", "0.2", "-n", "2"],
+                          ["top", "demo", "-i", "0.2", "-n", "1", "-p", "-e"],
+                          ["dump", "demo"], ["dump", "demo", "-e", "-p"]):
+            documents = place.documents(*arguments)
+            check(documents, f"{arguments}: no document")
+            for document in documents:
+                obeys(schema, document)
+                check(document["instances"] == 2, str(document["instances"]))
+                threads = [each["instance"] for each in document.get("workers", [])]
+                check(threads == ["east", "west"] or arguments[0] == "dump",
+                      str(threads))
+
+
 def test_hostile_producer():
     """documents about a producer with hostile names follow the schema"""
     schema = validator()

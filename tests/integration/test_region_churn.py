@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from churn import LONG, PACKET, Churner, TruthLog, arrived
-from harness import Collectd, check, run_all, say, take_precedence
+from harness import Collectd, Skip, check, run_all, say, take_precedence
 from producers import RuntimeDir
 
 INTERVAL = 0.3
@@ -520,6 +520,43 @@ def test_gauges_of_other():
         say(f"{sum(values):.0f} of {producer.held()} in {len(values)} gauges")
         check(sum(values) == producer.held(),
               f"{sum(values)} of {producer.held()}")
+
+
+def run_job(runtime, number, seconds):
+    """Runs a job that counts packets, and ends or is killed after this time. Returns how
+    many it has counted."""
+    with Churner(runtime, f"job{number}", rows=4, live=1) as job:
+        job.do("count 0 1000 3")
+        time.sleep(seconds)
+        if number % 2:
+            job.process.stdin.close()
+            job.process.wait()
+        return job.done()
+
+
+def test_short_jobs():
+    """Of 2000 jobs with their number in the name of their region, each of which lives
+    for 2.2 intervals, every count arrives, and so does that of a region beside them"""
+    if not LONG:
+        raise Skip("it takes a minute: set PERCORE_TEST_LONG=1")
+    jobs, interval, rate = range(2000), 1, 40
+    with RuntimeDir() as runtime, Collectd("", interval).start() as collectd, \
+            Churner(runtime, "all", packets=1000) as beside, \
+            ThreadPoolExecutor(len(jobs)) as pool:
+        wait_for_the_first_read(collectd)
+        beside.do("run")
+        begin, ends = time.monotonic(), []
+        for job in jobs:
+            time.sleep(max(0, begin + job / rate - time.monotonic()))
+            ends.append(pool.submit(run_job, runtime, job, 2.2 * interval))
+        counted = [end.result() for end in ends]
+        beside.do("stop")
+        wait_for_snapshots(collectd, 4)
+        got = [arrived(collectd, f"job{job}").total() for job in jobs]
+        wrong = [each for each in zip(jobs, counted, got) if each[1] != each[2]]
+        say(f"exact: {len(jobs) - len(wrong)} of {len(jobs)}")
+        check(not wrong, f"{wrong[:20]}")
+        check(arrived(collectd, "all").total() == beside.done(), "the other region")
 
 
 def percentiles(collectd, name, row):

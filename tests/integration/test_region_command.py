@@ -49,7 +49,7 @@ def test_absent():
     with RuntimeDir() as place:
         place.fail("dump", "demo", says="percore regions")
         producer = place.produce("demo@7")
-        place.fail("top", "demo", says="demo@7")
+        place.fail("reset", "demo", "port", says="demo@7")
         place.fail("dump", "demo@7", "--table", "no", says="session")
         place.fail("top", "demo@7", "--table", "no", says="session")
         place.fail("top", "demo@7", "--sort", "no", says="rx_packets")
@@ -220,6 +220,7 @@ def test_dump_is_exact():
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")
         producer.wait_until_counted(64 * 64)
+        worker = row_of(place.dump("demo")["worker"], "")
         producer.ask("stop")
         packets, size = map(int, producer.ask("port").split())
         check(packets > 0, "nothing was counted")
@@ -236,7 +237,8 @@ def test_dump_is_exact():
         check([row["values"] for row in got["session"]["rows"]]
               == [{"packets": 3 * k, "bytes": 1000 * k} for k in range(1000)],
               "the sessions differ")
-        worker = row_of(got["worker"], "")
+        check(row_of(got["worker"], "")["values"] == {"queue": 0},
+              "the gauge of a thread that has ended counts")
         check(worker["values"] == {"queue": 11}, str(worker))
         links = sorted(core["link"] for core in worker["cores"].values())
         # If there is only one core, only one of two workers is shown.
@@ -273,6 +275,43 @@ def test_dump_per_core():
         counts = [core["rx_packets"] for core in row["cores"].values()]
         check(len(counts) == min(2, len(os.sched_getaffinity(0))), str(row))
         check(sum(counts) == row["values"]["rx_packets"] > 0, str(row))
+
+
+def added_up(dumps, table, row, field):
+    return sum(row_of(dump[table], row)["values"][field] for dump in dumps)
+
+
+def test_dump_instances():
+    """without an instance, percore dump and top add up the rows of all instances, and
+    with --each they tell them apart"""
+    names = ["demo@east", "demo@west", "demo@north"]
+    with RuntimeDir() as place:
+        producers = [place.produce(name, "--rows", str(rows))
+                     for rows, name in enumerate(names, 3)]
+        for producer in producers:
+            producer.wait_until_counted(64)
+            producer.ask("stop")
+        dumps = [place.dump(name) for name in names]
+        for option in [], ["--per-core"]:
+            got = tables_of(place.documents("dump", "demo", *option)[0])
+            for field in "rx_packets", "rx_bytes":
+                check(row_of(got["port"], "eth0")["values"][field]
+                      == added_up(dumps, "port", "eth0", field) > 0, str(got["port"]))
+            check(row_of(got["port"], "eth1")["values"]["in_flight"]
+                  == added_up(dumps, "port", "eth1", "in_flight") < 0, str(got["port"]))
+            check(row_of(got["odd"], "")["values"]
+                  == {"errors": 2**64 - 6, "balance": -126}, str(got["odd"]))
+            check(row_of(got["session"], "10.0.0.2")["values"]
+                  == {"packets": 18, "bytes": 6000}, str(got["session"]))
+            check(len(got["session"]["rows"]) == 5, str(got["session"]))
+        each = tables_of(place.documents("dump", "demo", "--each")[0])
+        for dump, name in zip(dumps, names):
+            instance = name.removeprefix("demo")
+            check(row_of(each["port"], f"eth0{instance}")["values"]
+                  == row_of(dump["port"], "eth0")["values"], str(each["port"]))
+        top = place.documents("top", "demo", "-n", "2", "-i", "0.2")
+        check(row_of(tables_of(top[1])["port"], "eth0")["values"]["rx_packets"] == 0,
+              str(top[1]))
 
 
 def test_dump_removed_rows():

@@ -157,9 +157,12 @@ def check_language(compiler, language, std, warnings):
     need(compiler)
     command = [compiler, "-x", language, "-std=" + std, *warnings]
     for debug in ([], ["-DPERCORE_DEBUG"]):
-        ok, said = compiles(command, *debug)
+        ok, said = compiles(command, "-DALL_VALUES", *debug)
         check(ok, f"{command} {debug}: {said}")
-    for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
+    wrongs = ["-DWRONG_MIX", "-DWRONG_MIX_SHARED"]
+    if std != "c++98":
+        wrongs += ["-DWRONG_FRACTION", "-DWRONG_SHARED_FRACTION"]
+    for wrong in wrongs:
         check(not compiles(command, wrong)[0],
               f"{compiler} -std={std} compiles with {wrong}")
 
@@ -167,6 +170,31 @@ def check_language(compiler, language, std, warnings):
 def check_languages(compiler, language, stds, warnings):
     for std in stds:
         check_language(compiler, language, std, warnings)
+
+
+def check_sanitizer(compiler, directory):
+    need(compiler)
+    functions([compiler, "-fsanitize=thread"], ["objdump"], "-O2", directory)
+
+
+def check_static(directory):
+    """Links the archive with what pkg-config says without --static."""
+    need("pkg-config")
+    archive = os.path.join(os.getcwd(), "libpercore.a")
+    if not os.path.exists(archive):
+        raise Skip("libpercore.a was not built")
+    said = subprocess.run(["pkg-config", "--libs", "percore"], check=True, text=True,
+                          capture_output=True,
+                          env={**os.environ, "PKG_CONFIG_PATH": "src/region"}).stdout
+    flags = [flag for flag in said.split() if not flag.startswith("-L")]
+    program = os.path.join(directory, "static.c")
+    with open(program, "w") as file:
+        file.write("#include <percore.h>\n"
+                   "int main(void) { struct percore_load *load;\n"
+                   "return percore_load_open(&load, 0) && percore_destroy(0); }\n")
+    subprocess.run(["gcc", "-I" + INCLUDE, program,
+                    *(archive if flag == "-lpercore" else flag for flag in flags),
+                    "-o", os.path.join(directory, "static")], check=True)
 
 
 # ---------------------------------------------------------------------------
@@ -254,25 +282,153 @@ def check_functions():
         check(name + "_fn" in exported, name)
 
 
+# What is wrong, and a part of the message.
 MISTAKES = [
     ("percore_begin(slot), percore_begin(slot)", "sections do not nest"),
     ("percore_end(slot)", "has not begun"),
-    ("percore_core_row(none, cores, 0)", "slot has not been attached"),
+    ("percore_core_row(none, one, 0)", "slot has not been attached"),
     ("percore_begin(none)", "slot has not been attached"),
     ("percore_end(none)", "slot has not been attached"),
     ("percore_poll(none, 1)", "slot has not been attached"),
     ("percore_quiescent(none)", "slot has not been attached"),
     ("percore_sleep(none)", "slot has not been attached"),
     ("percore_wake(none)", "slot has not been attached"),
-    ("percore_core_row(slot, no_cores, 0)", "table has not been made"),
-    ("percore_core_row(slot, cores, 9)", "no such row"),
+    ("percore_core_row(slot, no_table, 0)", "table has not been made"),
+    ("percore_core_row(slot, one, 9)", "no such row"),
     ("percore_owned_row(no_owned, 0)", "table has not been made"),
     ("percore_shared_row(shared, PERCORE_NO_ROW)", "no such row"),
-    ("percore_add(percore_core_row(slot, cores, 8), PERCORE_MAX_COLUMNS, 1)",
-     "no such cell"),
-    ("percore_shared_add(percore_shared_row(shared, 0), PERCORE_MAX_COLUMNS, 1)",
-     "no such cell"),
-    ("percore_shared_set(no_row, 0, 1)", "no such cell")]
+    ("percore_add(row, PERCORE_MAX_COLUMNS, 1)", "no such cell"),
+    ("percore_shared_set(no_row, 0, 1)", "handle has not been made"),
+    ("percore_add(row, 40, 1)", "rows of table one have 38 columns, and this is column 40"),
+    ("percore_add(percore_core_row(slot, two, q0), 1, 1)",
+     "rows of table two have 1 columns"),
+    ("percore_hist_add(percore_core_row(slot, two, q0), histogram, 3)",
+     "histogram is one of another table than two"),
+    ("percore_hist_add(row, other_histogram, 3)", "histogram is one of another table"),
+    ("percore_set(row, 0, 5)", "field a of table one counts, and is never set"),
+    ("percore_add(row, 1, 5)", "field g of table one is a gauge or a state"),
+    ("percore_shared_set(percore_shared_row(shared, 0), 0, 5)", "is never set"),
+    ("in_thread(add_in_slot)", "slot belongs to another thread"),
+    ("in_thread(poll_slot)", "slot belongs to another thread"),
+    ("percore_detach(region, slot), percore_add(row, 0, 1)", "slot has been detached"),
+    ("percore_detach(region, slot), percore_begin(slot)", "slot has been detached"),
+    ("percore_row_remove(region, 1, q0, 0),"
+     " percore_add(percore_core_row(slot, two, q0), 0, 1)",
+     "row 0 of table two has been removed"),
+    ("percore_row_remove(region, 2, 0, PERCORE_NO_UPDATE_IN_FLIGHT),"
+     " percore_row_begin(percore_owned_row(owned, 0))",
+     "row 0 of table owned has been removed"),
+    ("in_thread(remove_row), percore_quiescent(slot),"
+     " percore_add(percore_core_row(slot, two, q0), 0, 1)",
+     "row 0 of table two has been removed"),
+    ("percore_add(percore_core_row(slot, one, 7), 0, 1)", "table one has no row 7"),
+    ("percore_detach(region, slot), percore_destroy(region), percore_add(row, 0, 1)",
+     "no region has these cells"),
+    ("percore_detach(region, slot), percore_destroy(region), percore_poll(slot, 1)",
+     "no region has this slot")]
+
+DEBUG_PROGRAM = r"""
+#include <percore.h>
+#include <pthread.h>
+#include <stdlib.h>
+static const struct percore_field fields[] = {
+    {.name = "a"}, {.name = "g", .kind = PERCORE_GAUGE},
+    {.name = "h", .kind = PERCORE_HISTOGRAM, .sub_bits = 2, .max_bits = 10}};
+#define TABLE(called, stored, count) {.name = called, .storage = stored,     .fields = fields, .field_count = count, .max_rows = 8, .row_name_size = 24}
+/* Rows of tables with gauges in slots are not removed. */
+static const struct percore_table tables[] = {
+    TABLE("one", PERCORE_PER_CORE, 3), TABLE("two", PERCORE_PER_CORE, 1),
+    TABLE("owned", PERCORE_OWNED, 3), TABLE("shared", PERCORE_SHARED, 3)};
+static struct percore_region *region;
+static percore_slot_t slot;
+percore_slot_t none;
+static percore_core_table_t one, two, no_table;
+static percore_owned_table_t owned, no_owned;
+static percore_shared_table_t shared;
+static percore_shared_row_t no_row;
+static percore_core_row_t row;
+static percore_histogram_t histogram, other_histogram;
+static uint32_t r0, q0, other;
+static void *add_in_slot(void *argument) {
+  percore_add(percore_core_row(slot, one, 0), 0, 1);
+  return argument;
+}
+static void *poll_slot(void *argument) {
+  percore_poll(slot, 1);
+  return argument;
+}
+static void *remove_row(void *argument) {
+  percore_row_remove(region, 1, q0, 0);
+  return argument;
+}
+static void in_thread(void *(*call)(void *)) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, call, NULL);
+  pthread_join(thread, NULL);
+}
+static void do_right(void) {
+  percore_owned_row_t mine = percore_owned_row(owned, 0);
+  percore_shared_row_t all = percore_shared_row(shared, 0);
+  uint64_t last = 0;
+  uint32_t sink;
+  percore_begin(slot);
+  percore_add(row, 0, 1);
+  percore_set(row, 1, -1);
+  percore_hist_add(row, histogram, 9);
+  percore_add_growth(row, 0, 5, &last);
+  percore_end(slot);
+  percore_row_begin(mine);
+  percore_updown_add(mine, 0, 2);
+  percore_row_end(mine);
+  percore_shared_add(all, 0, 1);
+  percore_shared_set(all, 1, 1);
+  percore_poll(slot, 1);
+  percore_poll_at(slot, percore_tsc(), 0);
+  percore_sleep(slot);
+  percore_wake(slot);
+  percore_quiescent(slot);
+  percore_prefetch(row);
+  /* sinks, and a row that was removed while the thread may use it */
+  percore_row_add(region, 0, "", &sink);
+  percore_add(percore_core_row(slot, one, sink), 0, 1);
+  percore_core_table_t no_core;
+  percore_core_table(region, 3, &no_core);
+  percore_add(percore_core_row(slot, no_core, 5), 0, 1);
+  percore_slot_t no_slot;
+  percore_attach(region, "", 9999, &no_slot);
+  percore_add(percore_core_row(no_slot, one, r0), 0, 1);
+  percore_poll(no_slot, 1);
+  in_thread(remove_row);
+  percore_add(percore_core_row(slot, two, q0), 0, 1);
+  percore_add(percore_core_row(percore_this_slot(region), one, 0), 0, 1);
+}
+int main(int count, char **arguments) {
+  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  percore_create(&region, "debug", tables, 4, &options);
+  percore_attach(region, "main", PERCORE_NO_CORE, &slot);
+  percore_core_table(region, 0, &one);
+  percore_core_table(region, 1, &two);
+  percore_owned_table(region, 2, &owned);
+  percore_shared_table(region, 3, &shared);
+  percore_histogram(region, 0, 2, &histogram);
+  other_histogram = histogram;
+  other_histogram.buckets--;
+  percore_row_add(region, 0, "r0", &r0);
+  percore_row_add(region, 1, "q0", &q0);
+  percore_row_add(region, 2, "o0", &other);
+  percore_row_add(region, 3, "s0", &other);
+  row = percore_core_row(slot, one, r0);
+  (void)none, (void)no_table, (void)no_owned, (void)no_row;
+  (void)poll_slot, (void)add_in_slot;
+  switch (count > 1 ? atoi(arguments[1]) : -1) {
+  default:
+    do_right();
+    break;
+%s
+  }
+  return 0;
+}
+"""
 
 
 def check_debug(directory):
@@ -280,37 +436,30 @@ def check_debug(directory):
     slot, table, row or section wrongly."""
     program = os.path.join(directory, "debug.c")
     run = os.path.join(directory, "debug")
-    for wrong, message in MISTAKES:
-        with open(program, "w") as file:
-            file.write(
-                "#include <percore.h>\n"
-                "static struct { struct percore_slot_head head; uint64_t cells[9]; }\n"
-                "block;\n"
-                "void percore_poll_long_(percore_slot_t slot, uint64_t tsc,\n"
-                "uint64_t n) { (void)slot, (void)tsc, (void)n; }\n"
-                "void percore_check_cpu_(percore_slot_t slot, uint64_t tsc)\n"
-                "{ (void)slot, (void)tsc; }\n"
-                "int main(int count, char **arguments) {\n"
-                "percore_slot_t slot = {&block.head}, none = {0};\n"
-                "percore_core_table_t cores = {128, 8, 8}, no_cores = {0};\n"
-                "percore_shared_table_t shared = {(void *)block.cells, 8, 8};\n"
-                "percore_owned_table_t no_owned = {0};\n"
-                "percore_shared_row_t no_row = {0};\n"
-                "(void)none, (void)no_cores, (void)no_owned, (void)shared;\n"
-                "(void)no_row;\n"
-                "(void)arguments, percore_begin(slot), percore_end(slot);\n"
-                "percore_add(percore_core_row(slot, cores, 8), 0, 1);\n"
-                f"if (count > 1) (void)({wrong});\n"
-                "return 0; }\n")
-        subprocess.run(["gcc", "-DPERCORE_BUILDING", "-DPERCORE_DEBUG",
-                        "-ffunction-sections", "-Wl,--gc-sections",
-                        "-O2", "-I" + INCLUDE, program, "-o", run],
-                       check=True)
-        check(subprocess.run([run], check=False).returncode == 0, wrong)
-        done = subprocess.run([run, "wrong"], check=False, capture_output=True,
-                              text=True)
+    library = os.path.join(os.getcwd(), ".libs")
+    if not os.path.exists(os.path.join(library, "libpercore.so")):
+        raise Skip("libpercore.so was not built in " + library)
+    cases = [f"  case {number}:\n    {wrong};\n    break;"
+             for number, (wrong, _) in enumerate(MISTAKES)]
+    text = DEBUG_PROGRAM % "\n".join(cases)
+    with open(program, "w") as file:
+        file.write(text)
+    subprocess.run(["gcc", "-DPERCORE_DEBUG", "-O2", "-Wall", "-Wno-unused-value",
+                    "-I" + INCLUDE, program, "-L" + library, "-lpercore", "-pthread",
+                    "-Wl,-rpath," + library, "-o", run], check=True)
+    lines = text.splitlines()
+    for number, (wrong, message) in [(-1, ("", "")), *enumerate(MISTAKES)]:
+        done = subprocess.run([run, str(number)], check=False, capture_output=True,
+                              text=True, timeout=60,
+                              env={**os.environ, "PERCORE_RUNTIME_DIR": directory})
+        if number < 0:
+            check(done.returncode == 0, f"what is right: {done.stderr}")
+            continue
         check(done.returncode == -signal.SIGABRT and message in done.stderr,
               f"{wrong} ends with {done.returncode}: {done.stderr}")
+        line = lines.index(f"  case {number}:") + 2
+        check(f"debug.c:{line}: " in done.stderr or "in_thread" in wrong,
+              f"{wrong}: {done.stderr}")
 
 
 def check_compiler(compiler, machine, objdump, directory):
@@ -327,7 +476,7 @@ def main():
                    check_compiler, compiler, machine, objdump, directory)
         for compiler in ("gcc", "clang"):
             proves(f"{compiler} compiles percore.h as C99 to C17 without a warning, "
-                   "and refuses wrong kinds of rows", check_languages, compiler, "c",
+                   "and refuses wrong kinds of rows and fractions", check_languages, compiler, "c",
                    ("c99", "gnu99", "c11", "c17"), C_WARNINGS)
         for c_compiler, compiler in (("gcc", "g++"), ("clang", "clang++")):
             proves(f"{compiler} compiles percore.h as C++98 to C++20 without a "
@@ -340,6 +489,11 @@ def main():
                    check_objects, compiler, directory)
         proves("with PERCORE_DEBUG, a wrong slot, table, row or section aborts",
                check_debug, directory)
+        for compiler in ("gcc", "clang"):
+            proves(f"{compiler} -fsanitize=thread compiles updates without a warning",
+                   check_sanitizer, compiler, directory)
+        proves("a program links with the archive as pkg-config says", check_static,
+               directory)
         proves("the library has a function for each update of percore_update.h",
                check_functions)
         proves("a program with the header of another ABI does not link",

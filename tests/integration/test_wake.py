@@ -13,7 +13,7 @@ from random import Random
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, run  # noqa: E402
-from harness import (Child, Skip, bpf_programs, check,  # noqa: E402
+from harness import (Burner, Child, Skip, bpf_programs, check,  # noqa: E402
                      check_killed_leaves_none, is_root, online_cores, run_tests,
                      say, wait_for)
 from terminal import on_terminal  # noqa: E402
@@ -32,9 +32,9 @@ BUSY_MAX = 0.1  # largest busy share of events on a quiet core
 
 
 def worked(done):
-    """Returns whether a measurement succeeded. A measurement without datapoints also
+    """Returns whether a measurement succeeded. A measurement with too few datapoints also
     counts as a success: the core may not have been idle."""
-    return done.returncode == 0 or "gave no datapoints" in done.stderr
+    return done.returncode == 0 or "too few for a result" in done.stderr
 
 
 def measure(core, method, *options):
@@ -72,7 +72,8 @@ def check_metrics(metrics):
 
 def test_every_method_obeys_the_schema():
     """on every core, the documents of all methods obey the schema, no minimum is above
-    its median and no median above its maximum, and the states add up to all"""
+    its median and no median above its maximum, the states add up to all, and datapoints
+    and dropped events to the events that were armed"""
     need_bpf()
     schema = validator()
     for core in online_cores():
@@ -90,6 +91,8 @@ def test_every_method_obeys_the_schema():
                             if other["metric"] == metric["metric"])
                 check(metric["count"] == count, str(document))
             check((document["armed"] == 0) == (method == "passive"), str(document))
+            check(method == "passive" or document["armed"] == document["datapoints"]
+                  + sum(document["dropped"].values()), str(document))
 
 
 def test_idle_states_are_counted_as_by_cpuidle():
@@ -107,6 +110,29 @@ def test_idle_states_are_counted_as_by_cpuidle():
         judged += usage >= IDLES_MIN
     if judged == 0:
         raise Skip("no core was idle often enough to compare")
+
+
+def test_every_event_has_a_reason():
+    """at distances of 1 and 20 us, with 10 000 timers a second of another program on the
+    core, the events that were armed are datapoints or were dropped for a reason"""
+    need_bpf()
+    core = online_cores()[-1]
+    with tempfile.TemporaryDirectory(prefix="percore-wake-") as folder:
+        burner = Burner(core, "1/100", 60, folder)
+        try:
+            for method in ("bpf-timer", "thread"):
+                for distance in ("1", "20"):
+                    done = run("wake", str(core), "--method", method, "--distance",
+                               distance, "--count", "100000000", "--time", "0.5", "--json")
+                    check(worked(done), done.stderr)
+                    document = json.loads(done.stdout)
+                    said = (f"{method} {distance}: {document['datapoints']} of "
+                            f"{document['armed']}, {document['dropped']}")
+                    say(said)
+                    check(document["armed"] == document["datapoints"]
+                          + sum(document["dropped"].values()), said)
+        finally:
+            burner.stop()
 
 
 def quiet_median(core, method):
@@ -273,8 +299,8 @@ def test_terminal():
     need_bpf()
     core = str(online_cores()[0])
     written, status, _ = on_terminal([PERCORE, "wake", core, "--time", "2"], 4)
-    if "gave no datapoints" in written:
-        raise Skip(f"core {core} was never idle")
+    if "too few for a result" in written:
+        raise Skip(f"core {core} was hardly ever idle")
     check(status == 0, written)
     end = written.rsplit("\033[H\033[J", 1)[-1]
     check("Latency, us" in end and "median" in end and
@@ -303,7 +329,7 @@ def test_wult_reads_the_result():
             with open(f"{folder}/datapoints.csv", encoding="ascii") as file:
                 rows = list(csv.DictReader(file))
             with open(f"{folder}/info.yml", encoding="ascii") as file:
-                info = dict(line.rstrip("\n").split(": ", 1) for line in file)
+                info = dict(re.findall(r"^(\w+): (.*)$", file.read(), re.M))
         check(len(rows) == document["datapoints"], str(len(rows)))
         check({"IntrLatency", "WakeLatency", "SilentTime", "LDist", "IntrOff",
                "ReqCState"} <= rows[0].keys(), str(rows[0]))
@@ -323,17 +349,19 @@ def test_wult_reads_the_result():
               info["cpu"] == str(online_cores()[0]) and
               {"toolver", "reportid", "date", "devid", "devdescr", "resolution",
                "duration"} <= info.keys(), str(info))
+        check(info["ended"] in ("'count'", "'time'") and
+              info["armed"] == str(document["armed"]), str(info))
 
 
 def test_results_are_not_overwritten():
-    """a directory that exists, or that cannot be made, is refused before anything is
+    """a directory with a result, or that cannot be made, is refused before anything is
     measured"""
     core = str(online_cores()[0])
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as folder:
         with open(f"{folder}/info.yml", "w", encoding="ascii") as file:
             file.write("toolname: wult\n")
         for where, said in ((folder, "never overwritten"),
-                            (f"{folder}/info.yml", "File exists"),
+                            (f"{folder}/info.yml", "Not a directory"),
                             (f"{folder}/none/x", "No such file")):
             # A measurement that began without this check would exceed the time limit
             # of run().
@@ -361,9 +389,134 @@ def test_no_datapoints():
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
         done = run("wake", str(online_cores()[0]), "--pause", "60000", "--time",
                    "0.1", "--outdir", f"{above}/result")
-        check(done.returncode == 1 and "gave no datapoints; measure longer" in
-              done.stderr, done.stderr)
+        check(done.returncode == 1 and "gave 0 datapoints of 1 events" in done.stderr,
+              done.stderr)
         check(not os.listdir(above), "a result without datapoints")
+
+
+def begin_result(folder):
+    """Starts a long measurement, and waits for its first datapoints."""
+    process = Child([PERCORE, "wake", str(online_cores()[0]), "--time", "60", "--count",
+                     "1000000", "--outdir", folder],
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    path = f"{folder}/datapoints.csv"
+    try:
+        wait_for(lambda: os.path.exists(path) and os.path.getsize(path) > 100,
+                 "no datapoints")
+    except AssertionError:
+        process.kill()
+        raise Skip("the core was never idle") from None
+    return process
+
+
+def rows_of(folder):
+    """Returns the rows of a result, all of which must be complete."""
+    with open(f"{folder}/datapoints.csv", encoding="ascii") as file:
+        text = file.read()
+    check(text.endswith("\n"), text[-100:])
+    rows = list(csv.DictReader(text.splitlines()))
+    check(all(None not in row and None not in row.values() for row in rows), text[-200:])
+    return rows
+
+
+def ending_of(folder):
+    with open(f"{folder}/info.yml", encoding="ascii") as file:
+        return re.search(r"^ended: '([^']*)'$", file.read(), re.M)[1]
+
+
+def test_result_can_be_read_while_it_is_written():
+    """while a result is being written, and after kill -9, its rows are complete, and
+    info.yml says that it had no end; a new measurement refuses the directory and says
+    where the reason is"""
+    need_bpf()
+    with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
+        folder = f"{above}/result"
+        process = begin_result(folder)
+        for _ in range(300):
+            rows = rows_of(folder)
+            check(rows and ending_of(folder) == "running", f"{len(rows)}")
+        process.kill()
+        process.wait()
+        rows_of(folder)
+        check(ending_of(folder) == "running", ending_of(folder))
+        done = run("wake", str(online_cores()[0]), "--outdir", folder)
+        check(done.returncode == 1 and "info.yml says how that measurement ended" in done.stderr,
+              done.stderr)
+
+
+def test_full_disk():
+    """on a disk that becomes full, a measurement ends, says so, and leaves whole rows and
+    in info.yml the reason"""
+    need_bpf()
+    with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "small", above],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Skip(done.stderr.strip())
+        try:
+            folder = f"{above}/it's"
+            process = begin_result(folder)
+            _, said = process.communicate(timeout=90)
+            if "too few for a result" in said:
+                raise Skip("the core was hardly ever idle")
+            check(process.returncode == 1 and "No space left on device" in said, said)
+            check(len(rows_of(folder)) > 50, str(len(rows_of(folder))))
+            check("No space left on device" in ending_of(folder), ending_of(folder))
+        finally:
+            subprocess.run(["umount", above], check=False)
+
+
+SLEEPS = "230" if os.uname().machine == "x86_64" else "115"  # clock_nanosleep
+
+
+def test_signals():
+    """a measurement that a signal ends while it takes datapoints shows its result"""
+    need_bpf()
+    for _ in range(8):
+        process = Child([PERCORE, "wake", str(online_cores()[0]), "--time", "20", "--json"],
+                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with open(f"/proc/{process.pid}/syscall", encoding="ascii") as file:
+            def is_asleep(file=file):
+                file.seek(0)
+                return file.read().split()[0] == SLEEPS
+            wait_for(lambda: sum(is_asleep() for _ in range(100)) == 100, "never asleep")
+            while is_asleep():
+                pass
+            process.terminate()
+        written, _ = process.communicate(timeout=20)
+        check(json.loads(written or "{}").get("seconds", 20) < 20, f"wrote '{written}'")
+
+
+def test_threshold():
+    """--threshold ends the measurement at the first wake above it, with exit status 1, and
+    says which state, time and interrupt it was"""
+    need_bpf()
+    done = run("wake", str(online_cores()[0]), "--threshold", "0.1", "--time", "20",
+               "--json")
+    if "too few for a result" in done.stderr:
+        raise Skip("the core was never idle")
+    document = json.loads(done.stdout)
+    check(done.returncode == 1 and document["seconds"] < 19, done.stderr)
+    check(re.search(r"woke after \S+ us at \S+ s of CLOCK_MONOTONIC; it had been in "
+                    r"\S+ for \S+ us, and interrupt \d+ woke it", done.stderr), done.stderr)
+    obeys(validator(), document)
+
+
+def test_latency_limit():
+    """the process that holds /dev/cpu_dma_latency is named"""
+    need_bpf()
+    try:
+        with open("/dev/cpu_dma_latency", "wb", buffering=0) as file:
+            file.write((0).to_bytes(4, "little"))
+            done = run("wake", str(online_cores()[0]), "--time", "0.2", "--json",
+                       "--budget", "20")
+    except OSError as error:
+        raise Skip(str(error)) from None
+    check(worked(done), done.stderr)
+    document = json.loads(done.stdout)
+    obeys(validator(), document)
+    check(document["limit_us"] == 0 and f"({os.getpid()})" in document["limit_by"],
+          str(document["limit_by"]))
 
 
 def test_words():

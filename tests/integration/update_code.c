@@ -72,6 +72,28 @@ void wrong_mix(percore_core_row_t row);
 void wrong_mix(percore_core_row_t row) { percore_shared_add(row, 0, 1); }
 #endif
 
+#ifdef WRONG_FRACTION
+void wrong_fraction(percore_core_row_t row);
+void wrong_fraction(percore_core_row_t row) { percore_set(row, 1, 0.25); }
+#endif
+#ifdef WRONG_SHARED_FRACTION
+void wrong_fraction(percore_shared_row_t row, float value);
+void wrong_fraction(percore_shared_row_t row, float value) {
+  percore_shared_set(row, 1, value);
+}
+#endif
+
+#ifdef ALL_VALUES
+enum { DOWN, UP };
+void set_all(percore_core_row_t row, int8_t small, uint64_t large);
+void set_all(percore_core_row_t row, int8_t small, uint64_t large) {
+  percore_set(row, 0, -5);
+  percore_set(row, 1, small);
+  percore_set(row, 2, large);
+  percore_set(row, 3, UP);
+}
+#endif
+
 #ifdef __cplusplus
 }
 #endif

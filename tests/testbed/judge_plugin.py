@@ -2,6 +2,7 @@
 online. A burner kept core 1 busy for 60 % of the time for which the core was online."""
 
 import collections
+import json
 import math
 import os
 import re
@@ -19,7 +20,7 @@ values = collections.defaultdict(list)  # identifier: (time, value)...
 # percentage by which its rounds were late (whether or not the core was busy then); and
 # how late the second ended, as a percentage of a second.
 truths = {}
-marks, notifications, texts = [], [], []
+marks, notifications, texts, wakes = [], [], [], []
 for line in open(sys.argv[1], errors="replace"):
     line = line.strip()
     if match := VALUE.match(line):
@@ -31,6 +32,9 @@ for line in open(sys.argv[1], errors="replace"):
     elif line.startswith("TRUTH "):
         time, busy_share, late_share = map(float, line.split()[1:])
         truths[int(time)] = busy_share, late_share, 100 * (time - int(time))
+    elif line.startswith("WAKE "):
+        status, document = line[5:].split(" ", 1)
+        wakes.append((int(status), json.loads(document)))
     elif "Notification:" in line:
         notifications.append(line)
     elif line.startswith("percore:"):
@@ -228,6 +232,20 @@ def wake_latency_is_unchecked():
     check(not [name for name in values if "latency" in name], f"{list(values)}")
 
 
+def a_measurement_ends_with_its_core():
+    """If the core of percore wake goes offline for 1 s, the measurement ends, and every
+    event has a reason"""
+    check(len(wakes) == 3, f"{len(wakes)}")
+    for status, document in wakes:
+        dropped = document["dropped"]
+        say(f"{document['method']}: {document['datapoints']} of {document['armed']} in "
+            f"{document['seconds']:.2f} s; {dropped}")
+        check(status == 1 and document["core_left"], f"{status}")
+        check(document["seconds"] < 10, f'{document["seconds"]}')
+        check(document["method"] == "passive" or document["armed"] ==
+              document["datapoints"] + sum(dropped.values()), document["method"])
+
+
 def ends_well():
     """After SIGTERM, collectd ends with status 0 within 10 seconds"""
     check(at("end 0") - at("stop") < 10, f'{at("end 0") - at("stop")}')
@@ -236,5 +254,6 @@ def ends_well():
 results = Results()
 for test in (values_stop, values_come_back, no_spike, flips, all_finite,
              others_go_on, counts_cores, no_notification_of_hotplug,
-             stat_stays_open, wake_latency_is_unchecked, ends_well):
+             stat_stays_open, wake_latency_is_unchecked,
+             a_measurement_ends_with_its_core, ends_well):
     results.run(test)

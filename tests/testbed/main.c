@@ -5,6 +5,7 @@
  *                            second how busy the core was and how late the
  *                            burner's rounds were
  *   guest mark TEXT...       prints the time and a text
+ *   guest smi COUNT          requests system management interrupts, 0.2 s apart
  */
 #include "burner.h"
 #include "chapters.h"
@@ -15,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __x86_64__
+#include <sys/io.h>
+#endif
 
 static const struct {
   const char *name;
@@ -98,11 +102,26 @@ static int mark(int argc, char **argv) {
   return 0;
 }
 
+/* On a PC, a byte that is written to the port APM_CNT requests one. */
+static int request_smis(int count) {
+#ifdef __x86_64__
+  if (ioperm(0xb2, 1, 1) != 0)
+    return 1;
+  for (; count > 0; count--) {
+    sleep_ns(200000000);
+    outb(0, 0xb2);
+  }
+#endif
+  return count;
+}
+
 int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "burn") == 0)
     return burn(atoi(argv[2]), argv[3]);
   if (argc > 1 && strcmp(argv[1], "mark") == 0)
     return mark(argc - 2, argv + 2);
+  if (argc == 3 && strcmp(argv[1], "smi") == 0)
+    return request_smis(atoi(argv[2]));
   int status = argc > 1 ? 0 : 1;
   for (int i = 1; i < argc; i++)
     status |= run(argv[i]);

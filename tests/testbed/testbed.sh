@@ -128,7 +128,7 @@ unpack_packages() { # folder
 }
 
 fetch() {
-  kit=$cache/$guest_arch
+  kit=$cache/${guest_kit:-$guest_arch}
   if [ ! -f "$kit/packages" ]; then
     mkdir -p "$cache"
     new=$(mktemp -d "$cache/$guest_arch.XXXXXX")

@@ -5,7 +5,6 @@
 #include "cores.h"
 #include "report.h"
 #include "wake/collect.h"
-#include "wake/core.h"
 #include "wake/summary.h"
 
 #include <errno.h>
@@ -36,7 +35,8 @@ static const struct run {
  * `status`. */
 static struct wake_collect *open_on(int core, enum wake_method method,
                                     int *status, char why[WHY_SIZE]) {
-  const struct wake_collect_options options = {.method = method};
+  const struct wake_collect_options options = {
+      .method = method, .distance_ns = 4 * MS, .smis = -1};
   struct wake_collect *collect;
   *status = wake_collect_open(&collect, &options, why);
   if (*status == 0)
@@ -53,77 +53,78 @@ static struct wake_collect *open_on(int core, enum wake_method method,
  * datapoints if there is a cpuidle driver, and on at all of them otherwise. */
 static void judge_counts(const char *name, struct wake_collect *collect,
                          const struct wake_points *points, bool has_cpuidle) {
-  struct wake_collect_status status;
-  wake_collect_status(collect, &status);
+  const struct wake_collect_status *status = wake_collect_status(collect);
   note("%s: %zu datapoints of %llu events, %llu busy; %llu idle states, usage "
        "%lld",
-       name, points->len, (unsigned long long)status.armed,
-       (unsigned long long)status.drops[WAKE_DROP_BUSY],
-       (unsigned long long)status.idles, (long long)status.usage);
+       name, points->len, (unsigned long long)status->armed,
+       (unsigned long long)status->drops[WAKE_DROP_BUSY],
+       (unsigned long long)status->idles, (long long)status->usage);
   bool in_order = points->len >= COUNT;
   for (size_t i = 0; i < points->len; i++)
     in_order &= points->list[i].interrupts_off == has_cpuidle;
   result(in_order, "%s: all datapoints have interrupts %s", name,
          has_cpuidle ? "off" : "on");
-  result(has_cpuidle ? llabs(status.usage - (int64_t)status.idles) <= IDLES_EDGE
-                     : status.usage == -1,
+  result(has_cpuidle
+             ? llabs(status->usage - (int64_t)status->idles) <= IDLES_EDGE
+             : status->usage == -1,
          has_cpuidle ? "%s: cpuidle counts the same idle states"
                      : "%s: without cpuidle nothing counts the idle states",
          name);
 }
 
+struct summary {
+  double min_us, median_us, p99_us;
+};
+
 /* Summarizes the datapoints, except those of timers that expired while the core
  * was still entering the idle state. */
-static void summarize(struct wake_summary *summary,
-                      const struct wake_points *points,
+static void summarize(struct summary *summary, const struct wake_points *points,
                       enum wake_metric metric) {
-  struct wake_points late = *points;
-  late.list = calloc(points->len + 1, sizeof(*late.list));
-  late.len = 0;
+  static struct wake_stats stats;
+  const struct histogram *all = &stats.of[WAKE_ALL_STATES][metric];
+  wake_stats_clear(&stats);
   for (size_t i = 0; i < points->len; i++)
     if (points->list[i].us[WAKE_SILENT_TIME] > WAY_IN_US)
-      late.list[late.len++] = points->list[i];
-  struct wake_summary summaries[WAKE_METRICS];
-  wake_summarize(summaries, &late, WAKE_ALL_STATES);
-  *summary = summaries[metric];
-  free(late.list);
+      wake_stats_add(&stats, &points->list[i]);
+  *summary = (struct summary){wake_figure(all, WAKE_MIN),
+                              wake_figure(all, WAKE_MEDIAN),
+                              wake_figure(all, WAKE_P99)};
 }
 
 static void measure(const struct run *run, bool has_cpuidle,
-                    struct wake_summary *summary) {
+                    struct summary *summary) {
   char why[WHY_SIZE] = "";
   int status;
   enum wake_metric metric = has_cpuidle ? WAKE_LATENCY : WAKE_INTR_LATENCY;
   struct wake_collect *collect = open_on(0, run->method, &status, why);
   struct wake_points points = {0};
-  *summary = (struct wake_summary){.us[WAKE_MEDIAN] = NAN};
+  *summary = (struct summary){.median_us = NAN};
   if (collect == NULL) {
     note("%s: %s", run->name, why);
     result(false, "%s: measures", run->name);
     return;
   }
-  wake_core_states(0, &points);
   for (int i = 0; i < POLLS_MAX && points.len < COUNT; i++) {
     sleep_ns(POLL_NS);
     wake_collect_poll(collect, &points);
   }
   judge_counts(run->name, collect, &points, has_cpuidle);
   summarize(summary, &points, metric);
-  note("%s: %s min %.3f median %.3f 99 %% %.3f max %.3f us", run->name,
-       wake_metric_names[metric], summary->us[WAKE_MIN],
-       summary->us[WAKE_MEDIAN], summary->us[WAKE_P99], summary->us[WAKE_MAX]);
+  note("%s: %s min %.3f median %.3f 99 %% %.3f us", run->name,
+       wake_metric_names[metric], summary->min_us, summary->median_us,
+       summary->p99_us);
   wake_collect_close(collect);
   wake_points_free(&points);
 }
 
 static void measure_all(bool has_cpuidle) {
-  struct wake_summary summaries[RUNS];
+  struct summary summaries[RUNS];
   for (size_t i = 0; i < RUNS; i++) {
     measure(&runs[i], has_cpuidle, &summaries[i]);
     if (has_cpuidle)
-      result(summaries[i].us[WAKE_P99] - summaries[i].us[WAKE_MIN] < EXACT_US,
+      result(summaries[i].p99_us - summaries[i].min_us < EXACT_US,
              "%s: 99 %% of the wake latencies are within 0.1 us", runs[i].name);
-    double later = summaries[i].us[WAKE_MEDIAN] - summaries[0].us[WAKE_MEDIAN];
+    double later = summaries[i].median_us - summaries[0].median_us;
     double tolerance = has_cpuidle ? EXACT_US : WAYS_US;
     if (i > 0)
       result(fabs(later) < tolerance, "%s: the median is that of the %s",

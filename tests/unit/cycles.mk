@@ -43,8 +43,7 @@ libcyclesunit_la_SOURCES = \
 	tests/unit/fake_machine.c tests/unit/fake_machine.h \
 	tests/unit/fake_clock.c \
 	tests/unit/fake_presets.c \
-	tests/unit/play.c tests/unit/play.h tests/unit/figures_play.h \
-	tests/unit/temp_tree.c tests/unit/temp_tree.h
+	tests/unit/play.c tests/unit/play.h tests/unit/figures_play.h
 CYCLES_TEST_LDADD = libcyclesunit.la libboard.la libregion.la libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_core_set_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_loadavg_LDADD = $(CYCLES_TEST_LDADD)

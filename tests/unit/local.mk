@@ -1,7 +1,8 @@
 # One list of unit tests for each folder of src/.
 if TESTS_ENABLED
 check_LTLIBRARIES += libunit.la
-libunit_la_SOURCES = tests/unit/unit.c tests/unit/unit.h
+libunit_la_SOURCES = tests/unit/unit.c tests/unit/unit.h \
+	tests/unit/temp_tree.c tests/unit/temp_tree.h
 UNIT_LIBS = libunit.la $(CMOCKA_LIBS)
 endif
 # Functions that tests/unit/faults.h replaces.
@@ -17,6 +18,7 @@ fault_ldflags = \
 include tests/unit/board.mk
 include tests/unit/cycles.mk
 include tests/unit/map.mk
+include tests/unit/poller.mk
 include tests/unit/wake.mk
 include tests/unit/plugin.mk
 include tests/unit/region.mk

@@ -4,9 +4,11 @@
 if TESTS_ENABLED
 if PLUGIN
 plugin_region_tests = \
+	tests/unit/test_plugin_region_buckets \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_log \
 	tests/unit/test_plugin_region_name \
+	tests/unit/test_plugin_region_new_rows \
 	tests/unit/test_plugin_region_property \
 	tests/unit/test_plugin_region_rows \
 	tests/unit/test_plugin_region_schema \
@@ -15,12 +17,16 @@ plugin_region_tests = \
 check_PROGRAMS += $(plugin_region_tests)
 TESTS += $(plugin_region_tests)
 
+tests_unit_test_plugin_region_buckets_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_buckets_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_config_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_config_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_log_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_log_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_new_rows_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_new_rows_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_property_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_property_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_rows_SOURCES = \

@@ -8,6 +8,8 @@ REGION_TESTS = \
 	tests/unit/test_region_receive \
 	tests/unit/test_region_hostile \
 	tests/unit/test_region_grace \
+	tests/unit/test_region_owners \
+	tests/unit/test_region_inherit \
 	tests/unit/test_region_memory \
 	tests/unit/test_region_name \
 	tests/unit/test_region_poll \
@@ -30,6 +32,8 @@ tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_receive_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_hostile_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_inherit_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)

@@ -62,6 +62,13 @@ double taken_of_core(int core, double load);
 /* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);
 
+/* Makes the sockets that exist look as if they had been bound long ago. */
+void age_sockets(void);
+
+/* Makes it look as if the clock had been set by so many seconds since the last
+ * scan of the directory. */
+void set_clock_seen_before(int64_t seconds);
+
 /* Plays a round after the clock was set back. */
 void play_round_set_back(void);
 

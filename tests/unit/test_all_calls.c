@@ -38,7 +38,8 @@ struct caller {
     }                                                                          \
   } while (0)
 
-static struct percore_region *steady; /* exists all the time */
+/* These exist all the time. In `inherited`, children of fork count. */
+static struct percore_region *steady, *inherited;
 
 static bool is_served(struct percore_region *region) {
   struct percore_region_status status = {.size = sizeof(status)};
@@ -51,7 +52,8 @@ static bool create(struct percore_region **region, const char *instance,
   struct percore_options options = {.size = sizeof(options),
                                     .instance = instance,
                                     .serving = serving,
-                                    .cores = 4};
+                                    .cores = 4,
+                                    .inherit = serving == PERCORE_SERVE_POLLED};
   return percore_create(region, "unit", unit_tables, TABLES, &options) == 0;
 }
 
@@ -72,7 +74,7 @@ static void with_thread(struct caller *caller, int turn) {
 
 static void polled(struct caller *caller, int turn) {
   struct percore_region *region;
-  EXPECT(create(&region, "polled", PERCORE_SERVE_POLLED));
+  EXPECT(create(&region, "*", PERCORE_SERVE_POLLED));
   EXPECT(percore_serve(region) == 0);
   EXPECT(is_served(region));
   EXPECT(percore_destroy(region) == 0);
@@ -117,17 +119,22 @@ static void changes_rows(struct caller *caller, int turn) {
   EXPECT(percore_detach(steady, slot) == 0);
 }
 
-/* Returns 0 if the child of fork can use a region of its own, and its parent's
- * is a sink. Under a sanitizer, the child of a process with threads must
- * neither allocate memory nor start threads. */
+/* Returns 0 if the child of fork can use a region of its own and that in which
+ * children count, and its parent's is a sink. Under a sanitizer, the child of a
+ * process with threads must neither allocate memory nor start threads. */
 static int in_child(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   percore_slot_t slot;
   return percore_attach(steady, NULL, PERCORE_NO_CORE, &slot) != 0 ? 0 : 1;
 #else
   struct percore_region *region;
+  percore_slot_t slot;
   char instance[16];
   uint32_t row;
+  if (percore_attach(inherited, "child", PERCORE_NO_CORE, &slot) != 0 ||
+      percore_row_add(inherited, SLOW, "row", &row) == 0 || errno != EEXIST ||
+      percore_detach(inherited, slot) != 0)
+    return 2;
   snprintf(instance, sizeof(instance), "c%d", (int)getpid());
   return percore_row_add(steady, SLOW, "child", &row) != 0 &&
                  create(&region, instance, PERCORE_SERVE_THREAD) &&
@@ -205,6 +212,8 @@ TEST(calls_of_many_threads_succeed_beside_forks_and_signals) {
       {.turn = asks_for_loads}, {.turn = changes_rows}, {.turn = forks},
   };
   steady = unit_create(PERCORE_SERVE_THREAD);
+  assert_true(create(&inherited, "inherited", PERCORE_SERVE_POLLED));
+  (void)unit_row(inherited, SLOW, "row");
   struct board *board = publish_board();
   timer_t timer = interrupt();
   for (size_t i = 0; i < COUNT_OF(callers); i++)
@@ -220,6 +229,7 @@ TEST(calls_of_many_threads_succeed_beside_forks_and_signals) {
   assert_true(signals > 0);
   assert_true(is_served(steady));
   board_close(board);
+  assert_return_code(percore_destroy(inherited), errno);
   assert_return_code(percore_destroy(steady), errno);
 }
 

@@ -54,6 +54,14 @@ TEST(any_option_of_the_block_enables_wake_latency) {
   assert_true(config.wake_latency.window_s == 600);
 }
 
+TEST(wake_latency_has_a_method_and_a_pause) {
+  assert_accepted("<WakeLatency>\nPause 12.5\n</WakeLatency>");
+  assert_null(config.wake_latency.method);
+  assert_true(config.wake_latency.pause_ms == 12.5);
+  assert_accepted("<WakeLatency>\nMethod \"passive\"\n</WakeLatency>");
+  assert_string_equal(config.wake_latency.method, "passive");
+}
+
 TEST(options_of_wake_latency_add_up) {
   assert_accepted(
       "<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"

@@ -499,9 +499,9 @@ TEST(the_documents_say_what_a_host_costs) {
               nodes.values - one.values);
   for (size_t i = 1; i < 3; i++)
     assert_says(documents[i],
-                "adds up to %d values for each core that it probes and 2 for "
-                "the host",
-                1 + WAKE_SURVEY_VALUES); /* as test_plugin_wake counts */
+                "adds up to %d values, and 2 for each idle state, for each core "
+                "that it probes, and for the host 2, and 1 for each idle state",
+                1 + WAKE_SURVEY_VALUES);
   assert_says("contrib/collectd/storage-schemas.conf",
               "a host with 32 cores produces %zu metrics", usual.series);
   assert_says("contrib/collectd/queue.conf",

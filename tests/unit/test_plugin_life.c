@@ -4,6 +4,7 @@
 
 #include "cycles/sampler.h"
 #include "plugin/region_thread.h"
+#include "poller/poller.h"
 
 #include "unit.h"
 
@@ -67,6 +68,25 @@ bool region_thread_stop(struct region_thread *thread) {
   return region_stub.status != -EBUSY;
 }
 
+/* Records the calls of the fake thread of pollers. */
+static struct {
+  unsigned starts, closes;
+  struct pollers_options options;
+} poller_stub;
+
+int pollers_start(struct pollers **pollers,
+                  const struct pollers_options *options) {
+  poller_stub.starts++;
+  poller_stub.options = *options;
+  *pollers = (struct pollers *)(void *)&poller_stub;
+  return 0;
+}
+
+void pollers_close(struct pollers *pollers) {
+  if (pollers != NULL)
+    poller_stub.closes++;
+}
+
 /* What the thread of the sampler does at the end of each interval. */
 static void publish(uint64_t time_s) {
   struct snapshot snapshot = {.time_ns = time_s * SECOND};
@@ -81,6 +101,7 @@ static void set_up(void) {
   fake_reset();
   memset(&stub, 0, sizeof(stub));
   memset(&region_stub, 0, sizeof(region_stub));
+  memset(&poller_stub, 0, sizeof(poller_stub));
   stub.has_source = true;
   fake.read = NULL;
   fake.interval = TIME_T_TO_CDTIME_T_STATIC(10);
@@ -182,6 +203,33 @@ TEST(regions_are_read_by_a_thread_of_their_own) {
   assert_int_equal(region_stub.keeps, 2);
   shut_down();
   assert_int_equal(region_stub.stops, 1);
+}
+
+static void configure(const char *lines) {
+  oconfig_item_t *block = fake_config(lines);
+  assert_int_equal(fake.config(block), 0);
+  fake_config_free(block);
+}
+
+TEST(pollers_are_asked_at_the_interval_of_the_plugin) {
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(poller_stub.starts, 1);
+  assert_int_equal(poller_stub.options.interval_ns, 10 * SECOND);
+  assert_true(poller_stub.options.wanted[POLLER_OVS]);
+  shut_down();
+  assert_int_equal(poller_stub.closes, 1);
+}
+
+TEST(pollers_of_another_machine_are_not_asked) {
+  configure("SysRoot \"/host\"");
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(poller_stub.starts, 0);
+}
+
+TEST(pollers_of_this_machine_in_a_container_are_asked) {
+  configure("SysRoot \"/host\"\nHostPerf true");
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(poller_stub.starts, 1);
 }
 
 TEST(regions_are_read_although_no_core_can_be_measured) {

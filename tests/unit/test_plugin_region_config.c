@@ -61,6 +61,31 @@ TEST(rows_are_chosen_by_name_or_expression) {
   assert_string_equal(session->top_field, "rx");
 }
 
+TEST(buckets_are_up_to_twenty_bounds_of_a_field) {
+  assert_accepted("<Region \"gtpu\">\n<Table \"session\">\n"
+                  "Buckets \"a\" 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 "
+                  "19 9007199254740992\n"
+                  "Buckets \"b\" 5\nBuckets \"b\" 0 1e6\n"
+                  "</Table>\n</Region>\n");
+  const struct region_table_config *session =
+      region_config_table(of("gtpu"), "session");
+  const struct region_bounds *a = region_config_bounds(session, "a");
+  const struct region_bounds *b = region_config_bounds(session, "b");
+  assert_int_equal(a->len, 20);
+  assert_true(a->at[19] == UINT64_C(9007199254740992));
+  assert_int_equal(b->len, 2); /* the last line counts */
+  assert_true(b->at[0] == 0 && b->at[1] == 1000000);
+  assert_null(region_config_bounds(session, "c"));
+  assert_null(region_config_bounds(NULL, "a"));
+}
+
+TEST(a_region_may_have_a_thousand_new_rows_an_hour_unless_told_otherwise) {
+  assert_accepted("<Region \"gtpu\">\nMaxNewRows 20\n</Region>\n"
+                  "Region \"*\"\n");
+  assert_int_equal(of("gtpu")->max_new_rows, 20);
+  assert_int_equal(of("other")->max_new_rows, 1000);
+}
+
 TEST(only_allowed_users_may_serve) {
   assert_accepted("<Region \"gtpu\">\nAllowUser \"root\" \"4711\"\n"
                   "</Region>\n");
@@ -90,6 +115,8 @@ TEST(a_bad_value_is_an_error_that_names_option_and_value) {
       {IN_REGION("ReportPerCore 2"), "ReportPerCore", "2"},
       {IN_REGION("ReportHost \"x\""), "ReportHost", "\"x\""},
       {IN_REGION("ReportPerInstance 1"), "ReportPerInstance", "1"},
+      {IN_REGION("MaxNewRows 0"), "MaxNewRows", "0"},
+      {IN_REGION("MaxNewRows 2.5"), "MaxNewRows", "2.5"},
       {IN_REGION("AllowUser 0"), "AllowUser", "0"},
       {IN_REGION("AllowUser \"\""), "AllowUser", "\"\""},
       {"<Region \"a\">\n<Table \"T\">\n</Table>\n</Region>\n", "Table",
@@ -101,6 +128,16 @@ TEST(a_bad_value_is_an_error_that_names_option_and_value) {
       {IN_TABLE("Top 0 \"rx\""), "Top", "0"},
       {IN_TABLE("Top \"rx\" 3"), "Top", "\"rx\" 3"},
       {IN_TABLE("Top 3"), "Top", "3"},
+      {IN_TABLE("Buckets \"a\""), "Buckets", "\"a\""},
+      {IN_TABLE("Buckets 1 2"), "Buckets", "1 2"},
+      {IN_TABLE("Buckets \"a-b\" 1"), "Buckets", "\"a-b\" 1"},
+      {IN_TABLE("Buckets \"a\" 2 2"), "Buckets", "\"a\" 2 2"},
+      {IN_TABLE("Buckets \"a\" 1 \"2\""), "Buckets", "\"a\" 1 \"2\""},
+      {IN_TABLE("Buckets \"a\" -1 2"), "Buckets", "\"a\" -1 2"},
+      {IN_TABLE("Buckets \"a\" 0.5"), "Buckets", "\"a\" 0.5"},
+      {IN_TABLE("Buckets \"a\" 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 "
+                "19 20 21"),
+       "Buckets", "19 20 21"},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_refused(bad[i].lines, bad[i].option, bad[i].value, "must be ");

@@ -18,10 +18,17 @@
 #define MOST_ROWS 64
 
 enum { PORTS, FLOWS, SLOWS, WIDES, ALL_TABLES };
-enum { PACKET, BYTE, OPEN, FIELDS_COUNTED = OPEN };
+/* PACKET to ALL are counted; the last three are buckets of `lengths`. */
+enum { PACKET, BYTE, SHORT, MEDIUM, ALL, OPEN, COUNTED = OPEN };
 
 static const char *const table_names[] = {"port", "flow", "slow", "wide"};
-static const char *const field_names[] = {"packets", "bytes", "open"};
+static const struct {
+  const char *field, *bucket;
+} counted_names[] = {{"packets", ""},
+                     {"bytes", ""},
+                     {"lengths", "_le_1"},
+                     {"lengths", "_le_7"},
+                     {"lengths", "_le_inf"}};
 static const char *const row_names[] = {"a",   "b",   "c",     "d", "e",
                                         "o p", "o;p", "other", "x", "y"};
 #define NAMES COUNT_OF(row_names)
@@ -30,22 +37,34 @@ static const char *const row_names[] = {"a",   "b",   "c",     "d", "e",
   {.name = "packets", .unit = "packets"}, { .name = "bytes", .unit = "bytes" }
 #define OPEN_UPDOWN                                                            \
   { .name = "open", .unit = "1", .kind = PERCORE_UPDOWN }
+#define LENGTHS                                                                \
+  {                                                                            \
+    .name = "lengths", .unit = "bytes", .kind = PERCORE_HISTOGRAM,             \
+    .max_bits = 5                                                              \
+  }
 #define SIZES                                                                  \
   {                                                                            \
     .name = "sizes", .unit = "bytes", .kind = PERCORE_HISTOGRAM,               \
     .sub_bits = 8, .max_bits = 20                                              \
   }
 
-static const struct percore_field fields_one[] = {COUNTERS, OPEN_UPDOWN, SIZES};
+static const struct percore_field fields_one[] = {COUNTERS, OPEN_UPDOWN,
+                                                  LENGTHS, SIZES};
 static const struct percore_field fields_two[] = {
-    {.name = "drops", .unit = "packets"}, OPEN_UPDOWN, COUNTERS, SIZES};
+    {.name = "drops", .unit = "packets"},
+    OPEN_UPDOWN,
+    COUNTERS,
+    LENGTHS,
+    SIZES};
 
-/* Two schemas. columns[] is the column of each counted field and of `open`. */
+/* Two schemas. columns[] is the column of each counted field, the first column
+ * of `lengths`, and the column of `open`. */
 static const struct {
   const struct percore_field *fields;
   uint32_t field_count;
   unsigned columns[OPEN + 1];
-} schemas[] = {{fields_one, 3, {0, 1, 2}}, {fields_two, 4, {2, 3, 1}}};
+} schemas[] = {{fields_one, 4, {0, 1, 3, 3, 3, 2}},
+               {fields_two, 5, {2, 3, 4, 4, 4, 1}}};
 
 static const struct {
   enum percore_storage storage;
@@ -88,10 +107,11 @@ static struct {
   unsigned tables, instances, top;
   bool per_core, row_option, drops, pieces, short_of_memory, few_values;
   bool singles; /* producers may have single rows */
+  bool few_new_rows;
   /* The result of the events so far. */
   struct producer producers[PLACES];
-  int64_t counted[ALL_TABLES][FIELDS_COUNTED];
-  int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
+  int64_t counted[ALL_TABLES][COUNTED];
+  int64_t by_core[CORES][COUNTED]; /* of `port` */
   struct series series[2000];
   size_t series_len;
   bool inexact;       /* some counts are no longer known exactly */
@@ -183,6 +203,10 @@ static void end_some_producer(void) {
     begin_producer(place);
 }
 
+static unsigned column_of(const struct producer *producer, unsigned field) {
+  return schemas[producer->schema].columns[field];
+}
+
 static uint32_t row_named(const struct producer *producer, unsigned t,
                           size_t name) {
   for (uint32_t row = 0; row < storages[t].rows; row++)
@@ -211,11 +235,10 @@ static void remove_some_row(struct producer *producer, unsigned t) {
   play.gauges_differ = true;
 }
 
-/* Adds `n` to a cell of a row. In a PER_CORE table, uses the slot of `core`, or
- * the shared block if `core` is -1. */
+/* Adds `n` to a column of a row. In a PER_CORE table, uses the slot of `core`,
+ * or the shared block if `core` is -1. */
 static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
-                        unsigned field, int core, int64_t n) {
-  unsigned column = schemas[producer->schema].columns[field];
+                        unsigned column, int core, int64_t n) {
   percore_shared_table_t shared;
   percore_owned_table_t owned;
   percore_core_table_t per_core;
@@ -238,11 +261,18 @@ static void count_somewhere(struct producer *producer, unsigned t) {
   uint32_t row = row_named(producer, t, random_below(NAMES));
   if (row == UINT32_MAX)
     return;
-  unsigned field = random_below(FIELDS_COUNTED);
+  unsigned field = random_below(SHORT + 1), bucket = 0;
   int core = (int)random_below(CORES + 1) - 1;
   int64_t n = 1 + random_below(chance(4) ? 1000 : 10);
-  add_to_cell(producer, t, row, field, core, n);
-  count_in_model(t, field, core, n);
+  if (field == SHORT)
+    bucket = random_below(6); /* of 0, 1, 2 to 3, 4 to 7, 8 to 15, more */
+  add_to_cell(producer, t, row, column_of(producer, field) + bucket, core, n);
+  if (field != SHORT || bucket <= 1)
+    count_in_model(t, field, core, n);
+  if (field == SHORT && bucket <= 3)
+    count_in_model(t, MEDIUM, core, n);
+  if (field == SHORT)
+    count_in_model(t, ALL, core, n);
 }
 
 /* Updates a row after its removal. The table's sum still includes such updates.
@@ -251,7 +281,7 @@ static void count_late(struct producer *producer, unsigned t) {
   uint32_t row = random_below(storages[t].rows);
   if (producer->rows[t][row].live || producer->rows[t][row].name == 0)
     return;
-  add_to_cell(producer, t, row, PACKET, -1, 1);
+  add_to_cell(producer, t, row, column_of(producer, PACKET), -1, 1);
   count_in_model(t, PACKET, -1, 1);
 }
 
@@ -260,7 +290,8 @@ static void open_somewhere(struct producer *producer, unsigned t) {
   if (row == UINT32_MAX)
     return;
   int64_t n = (int64_t)random_below(20) - 8;
-  add_to_cell(producer, t, row, OPEN, (int)random_below(CORES + 1) - 1, n);
+  add_to_cell(producer, t, row, column_of(producer, OPEN),
+              (int)random_below(CORES + 1) - 1, n);
   producer->rows[t][row].open += n;
 }
 
@@ -339,32 +370,41 @@ static void store_all(void) {
     store(&fake.values[i]);
 }
 
-static int64_t sum_of(const char *prefix) {
+/* Adds up the series that begin and end like this. */
+static int64_t sum_of(const char *prefix, const char *end) {
   int64_t sum = 0;
-  for (size_t i = 0; i < play.series_len; i++)
-    if (strncmp(play.series[i].name, prefix, strlen(prefix)) == 0)
+  for (size_t i = 0; i < play.series_len; i++) {
+    const char *name = play.series[i].name;
+    size_t length = strlen(name);
+    if (strncmp(name, prefix, strlen(prefix)) == 0 &&
+        strcmp(name + length - strlen(end), end) == 0)
       sum += play.series[i].grown;
+  }
   return sum;
 }
 
-static void check_sum(const char *prefix, int64_t counted, bool exact) {
-  int64_t sum = sum_of(prefix);
+static void check_sum(const char *prefix, const char *end, int64_t counted,
+                      bool exact) {
+  int64_t sum = sum_of(prefix, end);
   if (sum > counted || (exact && sum != counted))
-    fail_msg("%s adds up to %lld, but %lld were counted", prefix,
+    fail_msg("%s...%s adds up to %lld, but %lld were counted", prefix, end,
              (long long)sum, (long long)counted);
 }
 
 static void check_counters(bool exact) {
   char prefix[128];
   for (unsigned t = 0; t < play.tables; t++)
-    for (unsigned f = 0; f < FIELDS_COUNTED; f++) {
+    for (unsigned f = 0; f < COUNTED; f++) {
+      const char *field = counted_names[f].field;
+      const char *end = counted_names[f].bucket;
       snprintf(prefix, sizeof(prefix), "percore_host_unit_%s_%s/all/",
-               table_names[t], field_names[f]);
-      check_sum(prefix, play.counted[t][f], exact);
+               table_names[t], field);
+      check_sum(prefix, end, play.counted[t][f], exact);
       for (int core = 0; t == PORTS && play.per_core && core < CORES; core++) {
-        snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/",
-                 field_names[f], core);
-        check_sum(prefix, play.by_core[core][f], exact && !play.few_values);
+        snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/", field,
+                 core);
+        check_sum(prefix, end, play.by_core[core][f],
+                  exact && !play.few_values);
       }
     }
 }
@@ -435,13 +475,15 @@ static void look(bool quiet) {
 /* Writes a configuration in which all tables have the same options. */
 static void configure(char *lines, size_t size) {
   size_t used =
-      (size_t)snprintf(lines, size, "<Region \"unit\">\nReportPerCore %s\n",
-                       play.per_core ? "true" : "false");
+      (size_t)snprintf(lines, size, "<Region \"unit\">\nReportPerCore %s\n%s",
+                       play.per_core ? "true" : "false",
+                       play.few_new_rows ? "MaxNewRows 2\n" : "");
   for (unsigned t = 0; t < play.tables; t++) {
     used += (size_t)snprintf(lines + used, size - used, "<Table \"%s\">\n",
                              table_names[t]);
     used += (size_t)snprintf(lines + used, size - used,
-                             "Field \"packets\" \"bytes\" \"open\"\n");
+                             "Field \"packets\" \"bytes\" \"lengths\" "
+                             "\"open\"\nBuckets \"lengths\" 1 7\n");
     if (play.top > 0)
       used += (size_t)snprintf(lines + used, size - used,
                                "Top %u \"packets\"\n", play.top);
@@ -466,17 +508,18 @@ static void play_seed(unsigned seed) {
   play.short_of_memory = chance(8);
   play.few_values = chance(4);
   play.singles = seed % 4 == 0;
+  play.few_new_rows = seed % 3 == 0;
   play.tables = play.pieces || play.short_of_memory ? 4 : 3;
   fprintf(stderr,
           "seed %u: instances %u top %u cores %d row %d drops %d "
-          "pieces %d memory %d values %d singles %d\n",
+          "pieces %d memory %d values %d singles %d new rows %d\n",
           seed, play.instances, play.top, play.per_core, play.row_option,
           play.drops, play.pieces, play.short_of_memory, play.few_values,
-          play.singles);
+          play.singles, play.few_new_rows);
   set_up();
   host_now_ns = play.pieces ? hours_pass : NULL;
   host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;
-  host_values_max = play.few_values ? 60 + random_below(60) : 0;
+  host_values_max = play.few_values ? 200 + random_below(200) : 0;
   host_settles = false;
   configure(lines, sizeof(lines));
   start_watch(lines);

@@ -167,6 +167,27 @@ TEST(a_row_that_leads_once_does_not_replace_another) {
   }
 }
 
+/* 20 places: the 200 names that were shown last are remembered. */
+TEST(a_name_among_the_last_ten_times_top_continues_its_counts) {
+  enum { PLACES = 20, GENERATIONS = 10 };
+  struct percore_region *region = create_flows(0, NULL);
+  char name[16];
+  start_watch(REGION("MaxNewRows 1000\n" TABLE("Top 20 \"packets\"\n")));
+  for (int generation = 0; generation <= GENERATIONS; generation++)
+    for (int round = 0; round < 2; round++) {
+      for (int i = 0; i < PLACES; i++) {
+        snprintf(name, sizeof(name), "g%d-%d", generation % GENERATIONS, i);
+        count(region, name, 5);
+      }
+      play_round(SECOND);
+      for (int i = 0; i < PLACES && round == 1; i++) {
+        snprintf(name, sizeof(name), "g%d-%d", generation % GENERATIONS, i);
+        assert_count(SUM, "all", name, generation == GENERATIONS ? 10 : 5);
+        remove_row(region, name);
+      }
+    }
+}
+
 TEST(a_row_called_other_takes_no_place_under_top) {
   struct percore_region *region = create_flows(0, NULL);
   row_of(region, 0, "a");
@@ -451,6 +472,35 @@ TEST(instances_share_a_row_of_one_name) {
   assert_count(SUM, "all", "c", 3);
   assert_count(SUM, "all", "d", 4);
   assert_count(SUM, "all", "other", 370);
+}
+
+TEST(of_single_cores_other_has_no_gauges) {
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  percore_slot_t slot = unit_attach(region, 1);
+  percore_core_table_t flow = unit_core_table(region, 0);
+  for (int i = 0; i < 2; i++) {
+    uint32_t row = row_of(region, 0, i == 0 ? "a" : "b");
+    percore_updown_add(percore_core_row(slot, flow, row), 2, 3);
+    percore_add(percore_core_row(slot, flow, row), 0, 1 + 10 * (uint64_t)i);
+  }
+  start_watch(REGION("ReportPerCore true\n" TABLE("Top 1 \"packets\"\n")));
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 3);
+  assert_true(gauge("percore_unit_flow_open", "1", "b") == 3);
+  assert_none("percore_unit_flow_open", "1", "other");
+  assert_non_null(find("percore_unit_flow_packets", "1", "other"));
+  assert_int_equal(percore_detach(region, slot), 0);
+}
+
+TEST(rows_are_not_ranked_by_a_state) {
+  struct percore_region *region = create_usual(0, NULL);
+  add_slow(region, "a", 0, 1);
+  add_slow(region, "b", 0, 1);
+  begin_watch(REGION("<Table \"slow\">\nTop 1 \"link\"\n</Table>\n"));
+  assert_non_null(fake_logged(LOG_WARNING, "Top 1 \"link\" is ignored"));
+  assert_non_null(find(HOST "slow_requests", "all", "a"));
+  assert_non_null(find(HOST "slow_requests", "all", "b"));
 }
 
 TEST(gauges_of_other_are_those_that_are_not_shown) {
@@ -1249,6 +1299,24 @@ TEST(a_removed_row_is_shown_until_its_last_counts_are_dispatched) {
   assert_none(SUM, "all", "a");
 }
 
+TEST(what_is_counted_while_the_clock_is_set_back_is_dispatched_at_once) {
+  struct percore_region *east = create_flows(0, "east");
+  struct percore_region *west = create_flows(1, "west");
+  count(east, "a", 5);
+  count(west, "a", 5);
+  begin_watch("");
+  for (int round = 0; round < 3; round++) {
+    count(east, "a", 10);
+    count(west, "a", 100);
+    play_round_set_back();
+  }
+  count(east, "a", 1);
+  open_more(west, "a", 2);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 341);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "a") == 2);
+}
+
 TEST(the_last_counts_of_a_producer_survive_a_dropped_snapshot) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 2, 5);
@@ -1426,14 +1494,15 @@ TEST(refused_rows_and_slots_are_reported) {
 
 TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
   struct percore_region *region = create(0, NULL, few_tables, 1);
-  percore_slot_t slot;
+  percore_slot_t slot, moves_on = unit_attach(region, 0);
   uint32_t row;
   name_rows(region, 3);
-  assert_int_equal(percore_attach(region, "epo\nll", 0, &slot), 0);
+  assert_int_equal(percore_attach(region, "epo\nll", 2, &slot), 0);
   begin_watch("");
   assert_int_equal(percore_row_remove(region, 0, row_of(region, 0, "f0"), 0),
                    0);
   for (int round = 0; round < 3; round++) {
+    percore_quiescent(moves_on);
     assert_int_equal(percore_row_add(region, 0, "new", &row), -1);
     assert_int_equal(errno, EAGAIN);
     play_round(SECOND);
@@ -1444,6 +1513,7 @@ TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
   assert_non_null(fake_logged(LOG_WARNING, "'epo_ll' has not called"));
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   percore_detach(region, slot);
+  percore_detach(region, moves_on);
 }
 
 TEST(a_counter_that_decreases_is_reported_and_counts_above_its_old_value) {
@@ -1463,6 +1533,53 @@ TEST(a_counter_that_decreases_is_reported_and_counts_above_its_old_value) {
   assert_count(SUM, "all", "a", 12);
   assert_non_null(fake_logged(LOG_WARNING, "table flow decreased"));
   assert_int_equal(percore_detach(region, slot), 0);
+}
+
+TEST(a_counter_that_leaps_is_not_said_to_decrease) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 10);
+  begin_watch("");
+  count(region, "a", UINT64_C(1) << 63);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 10);
+  assert_non_null(
+      fake_logged(LOG_WARNING, "table flow grew by 2^63 or more at once"));
+  assert_null(fake_logged(LOG_WARNING, "decreased"));
+}
+
+TEST(a_count_beyond_what_collectd_can_report_is_a_warning) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", INT64_MAX);
+  begin_watch("");
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", INT64_MAX);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+  for (int round = 0; round < 3; round++) {
+    count(region, "a", 100);
+    play_round(SECOND);
+    assert_none(SUM, "all", "a");
+  }
+  assert_non_null(fake_logged(LOG_WARNING, "a count exceeds 2^63 - 1"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+TEST(instances_that_have_ended_leave_their_values_to_others) {
+  char instance[8];
+  host_values_max = 300;
+  start_watch("<Region \"unit\">\nReportPerInstance true\nReportPerCore true\n"
+              "</Region>\n");
+  for (int i = 0; i < 60; i++) {
+    snprintf(instance, sizeof(instance), "i%d", i);
+    struct percore_region *region = create(0, instance, core_tables, 1);
+    count_on(region, "a", 1, 5);
+    play_round(SECOND);
+    snprintf(instance, sizeof(instance), "1@i%d", i);
+    assert_count("percore_unit_flow_packets", instance, "a", 5);
+    end_producer(0);
+    play_round(SECOND);
+    play_round(SECOND);
+  }
+  assert_null(fake_logged(LOG_WARNING, "MaxValues"));
 }
 
 TEST(many_tables_have_no_more_than_max_values) {

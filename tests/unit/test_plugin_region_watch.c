@@ -77,6 +77,53 @@ TEST(an_instance_that_ends_leaves_its_counts_in_the_sum) {
   assert_count(HOST "port_packets", "all", "eth0", 114);
 }
 
+/* Returns how many times this process has the memory of a region open. */
+static int count_memories(void) {
+  char path[64], target[64];
+  int memories = 0;
+  for (int fd = 0; fd < 256; fd++) {
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, target, sizeof(target) - 1);
+    target[length > 0 ? length : 0] = '\0';
+    memories += strncmp(target, "/memfd:unit", 11) == 0;
+  }
+  return memories;
+}
+
+TEST(the_memory_of_a_producer_that_has_ended_is_given_back) {
+  struct percore_region *region = create_usual(0, NULL);
+  add(region, "eth0", 1, PACKETS, 7);
+  begin_watch("");
+  assert_true(count_memories() > 0);
+  add(region, "eth0", 1, PACKETS, 2);
+  end_producer(0);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 9);
+  play_round(SECOND);
+  assert_int_equal(count_memories(), 0);
+  region = create_usual(0, NULL);
+  add(region, "eth0", 1, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 10);
+}
+
+TEST(negative_gauges_of_instances_are_less_than_others) {
+  static const char *const names[] = {"east", "west", "north"};
+  static const int64_t queues[] = {-8, 3, -5};
+  struct percore_region *regions[COUNT_OF(names)];
+  percore_slot_t slots[COUNT_OF(names)];
+  for (unsigned i = 0; i < COUNT_OF(names); i++) {
+    regions[i] = create_usual(i, names[i]);
+    slots[i] = unit_attach(regions[i], 1);
+    percore_core_table_t globals = unit_core_table(regions[i], GLOBALS);
+    percore_set(percore_core_row(slots[i], globals, 0), 1, queues[i]);
+  }
+  begin_watch("");
+  assert_true(gauge(HOST "globals_queue", "all", "all") == 3);
+  for (unsigned i = 0; i < COUNT_OF(names); i++)
+    assert_int_equal(percore_detach(regions[i], slots[i]), 0);
+}
+
 TEST(an_instance_found_late_adds_no_counts_from_long_before) {
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");
@@ -870,6 +917,42 @@ TEST(a_socket_that_refused_is_tried_again) {
   assert_return_code(listen(fd, 1), errno);
   for (int i = 0; i < 33; i++)
     play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 1);
+  close(fd);
+}
+
+TEST(an_old_socket_that_refused_delays_no_new_one_and_is_tried_now_and_then) {
+  char path[108];
+  socket_path(path, sizeof(path), 3);
+  int fd = bind_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  age_sockets();
+  assert_return_code(listen(fd, 1), errno);
+  create_usual(0, "new");
+  set_time_of_directory(1001);
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions, 1);
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 0);
+  for (int i = 0; i < 33; i++)
+    play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 1);
+  close(fd);
+}
+
+TEST(old_sockets_are_tried_again_after_the_clock_was_set) {
+  char path[108];
+  socket_path(path, sizeof(path), 3);
+  int fd = bind_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  age_sockets();
+  set_clock_seen_before(-5);
+  assert_return_code(listen(fd, 1), errno);
+  set_time_of_directory(1001);
+  play_round(SECOND);
+  play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 1);
   close(fd);
 }

@@ -40,7 +40,7 @@ void wake_survey_close(struct wake_survey *survey) {
 }
 
 int wake_survey_round(struct wake_survey *survey,
-                      struct wake_survey_core *cores, size_t len,
+                      const struct wake_survey_core *cores, size_t len,
                       uint64_t duration_ns, char why[WHY_SIZE]) {
   (void)survey;
   assert_int_equal(duration_ns, INTERVAL_NS / 2);
@@ -49,19 +49,24 @@ int wake_survey_round(struct wake_survey *survey,
     size_t used = strlen(play.probed);
     snprintf(play.probed + used, sizeof(play.probed) - used, "%s%d:%g",
              i > 0 ? " " : "", cores[i].core, cores[i].load);
-    cores[i].datapoints = 10 * (size_t)cores[i].core;
-    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
-      cores[i].value_s[v] = v == 2 ? NAN : 1e-6 * (v + 1);
   }
   snprintf(why, WHY_SIZE, "of this");
   play.rounds++;
   return play.round_status;
 }
 
-const char *wake_survey_value_name(int value) {
-  static const char *const names[WAKE_SURVEY_VALUES] = {
-      "first", "second", "unknown", "fourth", "fifth", "sixth", "last"};
-  return names[value];
+uint64_t wake_survey_figures(struct wake_survey *survey, int core,
+                             wake_survey_put *put, void *context) {
+  (void)survey;
+  put(context, "first", 1e-6);
+  put(context, "cstate_C6_p50", 2e-6);
+  return 10 * (uint64_t)core;
+}
+
+void wake_survey_advertised(const struct wake_survey *survey,
+                            wake_survey_put *put, void *context) {
+  (void)survey;
+  put(context, "cstate_C6_advertised", 133e-6);
 }
 
 uint64_t wake_survey_probes(const struct wake_survey *survey) {
@@ -150,19 +155,36 @@ TEST(a_burst_dispatches_latencies_in_seconds_at_the_time_of_the_loads) {
   end();
   assert_gauge("percore-4/gauge-timer_datapoints", 40);
   assert_gauge("percore-4/latency-first", 1e-6);
-  assert_gauge("percore-4/latency-second", 2e-6);
-  assert_null(fake_find("percore-4/latency-unknown"));
-  assert_gauge("percore-0/latency-last", 7e-6);
+  assert_gauge("percore-0/latency-cstate_C6_p50", 2e-6);
+  assert_gauge("percore_host-self/latency-cstate_C6_advertised", 133e-6);
   assert_null(fake_find("percore-2/gauge-timer_datapoints"));
   assert_int_equal(
       fake_find("percore_host-self/derive-wake_probes")->values[0].derive, 100);
   const struct fake_value *cpu =
       fake_find("percore_host-self/percent-wake_cpu");
   assert_true(cpu->values[0].gauge >= 0 && cpu->values[0].gauge <= 100);
-  /* Of each core the datapoints and all latencies, of which one is unknown. */
-  assert_int_equal(fake.values_len, 2 * WAKE_SURVEY_VALUES + 2);
+  assert_int_equal(fake.values_len, 2 * 3 + 3);
   for (size_t i = 0; i < fake.values_len; i++)
     assert_true(fake.values[i].list.time == NS_TO_CDTIME_T(TOLD_NS));
+}
+
+TEST(the_options_reach_the_survey) {
+  start("<WakeLatency>\nProbes 10\n</WakeLatency>");
+  burst();
+  end();
+  assert_int_equal(play.options.method, WAKE_ANY);
+  assert_int_equal(play.options.pause_ns, 0);
+  start("<WakeLatency>\nMethod \"passive\"\nPause 0.5\n</WakeLatency>");
+  burst();
+  end();
+  assert_int_equal(play.options.method, WAKE_PASSIVE);
+  assert_int_equal(play.options.pause_ns, 500000);
+}
+
+TEST(a_pause_in_which_no_probe_fits_is_refused) {
+  start("<WakeLatency>\nPause 1\n</WakeLatency>"); /* the interval is 2 ms */
+  assert_null(sampler);
+  assert_non_null(fake_logged(LOG_WARNING, "make Pause shorter"));
 }
 
 TEST(without_new_loads_there_is_no_burst) {

@@ -8,7 +8,7 @@ enum { SECOND = 1000000000, ALL_ROWS = 100 };
 
 static struct fixture {
   struct percore_region *region;
-  struct region_reader *reader;
+  struct merge merge;
   percore_slot_t slot;
   percore_core_table_t port;
   percore_histogram_t latency;
@@ -19,16 +19,14 @@ static struct fixture {
 static void open_rates(struct rates_options options) {
   if (options.rows == 0)
     options.rows = ALL_ROWS;
-  if (options.bytes_most == 0)
-    options.bytes_most = 1 << 20;
   assert_int_equal(
-      rates_open(&fixture.rates, fixture.reader, PORT + 1, &options), 0);
+      rates_open(&fixture.rates, &fixture.merge, PORT + 1, &options), 0);
 }
 
 static void set_up(void) {
   fixture = (struct fixture){.now_ns = SECOND};
   fixture.region = unit_create(PERCORE_SERVE_THREAD);
-  fixture.reader = unit_connect();
+  assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
   assert_return_code(percore_attach(fixture.region, "rx", 1, &fixture.slot), 0);
   percore_core_table(fixture.region, PORT, &fixture.port);
   percore_histogram(fixture.region, PORT, LATENCY, &fixture.latency);
@@ -36,7 +34,7 @@ static void set_up(void) {
 
 static void tear_down(void) {
   rates_close(&fixture.rates);
-  region_reader_close(fixture.reader);
+  merge_close(&fixture.merge);
   percore_detach(fixture.region, fixture.slot);
   assert_return_code(percore_destroy(fixture.region), 0);
 }
@@ -54,8 +52,7 @@ static void count(uint32_t row, uint64_t packets) {
 /* Reads the rows as if `seconds` seconds had passed since the last call. */
 static void look(double seconds) {
   fixture.now_ns += (uint64_t)(seconds * SECOND);
-  assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),
-                   0);
+  assert_int_equal(rates_read(&fixture.rates, fixture.now_ns), 0);
 }
 
 static const struct rate_row *find(const char *name) {
@@ -95,6 +92,16 @@ TEST(a_rate_is_the_count_between_two_reads_divided_by_their_time) {
   assert_near(value("eth0", "packets"), 0, 1e-9);
 }
 
+TEST(a_gauge_has_its_sign) {
+  percore_core_table_t globals = unit_core_table(fixture.region, GLOBALS);
+  struct rates_options options = {.rows = 1};
+  percore_set(percore_core_row(fixture.slot, globals, 0), 1, -40);
+  assert_int_equal(
+      rates_open(&fixture.rates, &fixture.merge, GLOBALS + 1, &options), 0);
+  look(1);
+  assert_near(value("", "queue"), -40, 1e-9);
+}
+
 TEST(a_reset_never_enters_a_rate) {
   uint32_t row = add_port("eth0");
   count(row, 1000);
@@ -105,7 +112,8 @@ TEST(a_reset_never_enters_a_rate) {
   count(row, 60);
   look(1);
   assert_near(value("eth0", "packets"), 100, 1e-9);
-  assert_int_equal(unit_shown(fixture.reader, PORT, row, PACKETS), 60);
+  assert_int_equal(
+      unit_shown(fixture.merge.parts[0].reader, PORT, row, PACKETS), 60);
 }
 
 TEST(a_row_added_between_two_reads_counts_from_its_own_start) {
@@ -135,6 +143,30 @@ TEST(a_reused_row_does_not_inherit_earlier_counts) {
   assert_nan(find("new")->values[2 * fixture.rates.columns_len]);
   look(1);
   assert_near(find("new")->values[2 * fixture.rates.columns_len], 0, 1e-9);
+}
+
+static void remove_port(uint32_t row) {
+  assert_return_code(percore_row_remove(fixture.region, PORT, row,
+                                        PERCORE_NO_UPDATE_IN_FLIGHT),
+                     0);
+}
+
+TEST(rows_that_take_the_places_of_others_are_counted_and_growth_is_not) {
+  remove_port(add_port("gone"));
+  open_rates((struct rates_options){0});
+  look(1);
+  assert_nan(fixture.rates.replaced_per_s);
+  uint32_t a = add_port("a"), b = add_port("b");
+  look(1);
+  assert_near(fixture.rates.replaced_per_s, 0, 1e-9);
+  remove_port(a);
+  remove_port(b);
+  remove_port(add_port("c"));
+  add_port("d");
+  look(0.5);
+  assert_near(fixture.rates.replaced_per_s, 2 / 0.5, 1e-9);
+  look(1);
+  assert_near(fixture.rates.replaced_per_s, 0, 1e-9);
 }
 
 TEST(a_row_that_changes_at_a_read_keeps_its_past) {
@@ -218,11 +250,11 @@ TEST(an_up_down_counter_is_a_value_and_may_be_negative) {
 TEST(more_cells_than_the_limit_are_refused) {
   add_port("eth0");
   size_t row_size = (LATENCY_COLUMN + 36) * sizeof(uint64_t);
-  open_rates((struct rates_options){.bytes_most = row_size});
+  fixture.merge.parts[0].bytes_most = row_size;
+  open_rates((struct rates_options){0});
   look(1);
   add_port("eth1");
-  assert_int_equal(rates_read(&fixture.rates, fixture.reader, 3ull * SECOND),
-                   -EFBIG);
+  assert_int_equal(rates_read(&fixture.rates, 3ull * SECOND), -EFBIG);
 }
 
 /* A counter decreases only if its producer is faulty. */

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -308,6 +309,35 @@ TEST(a_reader_sees_each_slot_the_minimum_and_the_sum) {
   assert_return_code(percore_destroy(region), errno);
 }
 
+static const struct percore_field signed_fields[] = {
+    {.name = "least", .kind = PERCORE_GAUGE, .aggregation = PERCORE_MIN},
+    {.name = "most", .kind = PERCORE_GAUGE, .aggregation = PERCORE_MAX},
+    {.name = "sum", .kind = PERCORE_GAUGE},
+};
+static const struct percore_table signed_table = {
+    .name = "signed", .fields = signed_fields, .field_count = 3};
+
+TEST(negative_gauges_are_less_than_others) {
+  struct percore_region *region =
+      create(&signed_table, &(struct percore_options){.cores = 2});
+  static const int64_t of_core[2] = {3, -5};
+  percore_slot_t slots[2];
+  uint64_t values[3];
+  percore_core_table_t table = unit_core_table(region, 0);
+  for (int s = 0; s < 2; s++) {
+    assert_return_code(percore_attach(region, "a", s, &slots[s]), errno);
+    for (uint32_t column = 0; column < 3; column++)
+      percore_set(percore_core_row(slots[s], table, 0), column, of_core[s]);
+  }
+  read_own(0, PERCORE_TOTAL, values, 3);
+  assert_int_equal((int64_t)values[0], -5);
+  assert_int_equal((int64_t)values[1], 3);
+  assert_int_equal((int64_t)values[2], -2);
+  for (int s = 0; s < 2; s++)
+    assert_return_code(percore_detach(region, slots[s]), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 static const struct percore_field one_field[] = {{.name = "packets"}};
 static const struct percore_table stations = {.name = "station",
                                               .storage = PERCORE_OWNED,
@@ -388,6 +418,42 @@ TEST(a_sink_prints_its_reason_once) {
   assert_int_equal(status.error, ENOENT);
   assert_non_null(strstr(said, status.reason));
   assert_return_code(percore_destroy(region), errno);
+}
+
+TEST(a_region_that_is_no_longer_served_says_why) {
+  char directory[] = "/tmp/percore-gone-XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.runtime_dir = directory,
+                                             .serving = PERCORE_SERVE_POLLED,
+                                             .instance = "east"});
+  assert_string_equal(status_of(region).reason, "");
+  assert_return_code(remove(region->server.claim.socket_path), errno);
+  assert_return_code(remove(region->server.claim.lock_path), errno);
+  assert_return_code(rmdir(directory), errno);
+  region->server.checked_ms = INT64_MIN / 2; /* the check is due */
+  assert_return_code(percore_serve(region), errno);
+  struct percore_region_status status = status_of(region);
+  assert_int_equal(status.served, 0);
+  assert_int_equal(status.error, ENOENT);
+  assert_non_null(strstr(status.reason, "region 'author@east' is not served in "
+                                        "/tmp/percore-gone-"));
+  assert_non_null(strstr(status.reason, "create the directory"));
+  assert_return_code(percore_destroy(region), errno);
+}
+
+TEST(a_region_whose_name_is_taken_says_which_instance) {
+  struct percore_options options = {.size = sizeof(options),
+                                    .instance = "west",
+                                    .serving = PERCORE_SERVE_POLLED,
+                                    .quiet = 1};
+  struct percore_region *first = create(NULL, &options), *second;
+  assert_fails(percore_create(&second, "author", &gauges, 1, &options),
+               EADDRINUSE);
+  assert_non_null(
+      strstr(status_of(second).reason, "region 'author@west' is not served"));
+  assert_return_code(percore_destroy(second), errno);
+  assert_return_code(percore_destroy(first), errno);
 }
 
 TEST(names_of_rows_without_max_rows_are_refused) {
@@ -494,10 +560,53 @@ TEST(a_forked_child_learns_that_its_region_is_a_sink) {
   unit_end(region);
 }
 
+/* Ends the process with 0 if the child of this process, whose region takes more
+ * address space than a process may have private memory, lives and counts in a
+ * sink. */
+static int fork_with_little_memory(void) {
+  static const struct percore_field field = {.name = "packets"};
+  static const struct percore_table table = {.name = "flow",
+                                             .storage = PERCORE_OWNED,
+                                             .fields = &field,
+                                             .field_count = 1,
+                                             .max_rows = 10000000};
+  struct rlimit limit = {64 << 20, 64 << 20};
+  setrlimit(RLIMIT_DATA, &limit);
+  struct percore_region *region = create(&table, &(struct percore_options){0});
+  percore_owned_table_t flows = unit_owned_table(region, 0);
+  uint32_t row = unit_row_of_key(region, 0, 7);
+  uint64_t value;
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    percore_add(percore_owned_row(flows, row), 0, 5);
+    percore_add(percore_owned_row(flows, 9999999), 0, 5);
+    _exit(9);
+  }
+  percore_add(percore_owned_row(flows, row), 0, 1);
+  if (waitpid(child, &status, 0) != child || status != 9 << 8)
+    return 1;
+  read_own(0, PERCORE_TOTAL, &value, 1);
+  return value == 1 && percore_destroy(region) == 0 ? 0 : 2;
+}
+
+TEST(a_forked_child_lives_where_little_private_memory_is_allowed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  print_message("skipped: the sanitizer takes private memory\n");
+  skip();
+#endif
+  int status;
+  pid_t child = fork();
+  if (child == 0)
+    _exit(fork_with_little_memory());
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
 TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
-  struct percore_region_status status = {.size = sizeof(status) + 1};
+  struct percore_region_status status = {.size = 1};
   assert_fails(percore_status(region, &status), EINVAL);
   status = (struct percore_region_status){
       .size = offsetof(struct percore_region_status, readers), .slots = 77};
@@ -505,6 +614,90 @@ TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
   assert_int_equal(status.served, 1);
   assert_int_equal(status.slots, 77);
   assert_return_code(percore_destroy(region), errno);
+}
+
+/* ---------------------------------------------------------------------------
+ * Programs that were compiled with a newer percore.h
+ */
+
+struct newer_options {
+  struct percore_options options;
+  uint64_t newer;
+};
+
+TEST(a_member_that_the_library_does_not_know_must_be_0) {
+  struct newer_options given = {
+      .options = {.size = sizeof(given), .cores = 2, .quiet = 1}};
+  struct percore_region *region;
+  assert_return_code(percore_create(&region, "author", NULL, 0, &given.options),
+                     errno);
+  assert_return_code(percore_destroy(region), errno);
+  given.newer = 1;
+  assert_fails(percore_create(&region, "author", NULL, 0, &given.options),
+               EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "install a newer one"));
+  given.options.size = SIZE_MAX;
+  assert_fails(percore_create(&region, "author", NULL, 0, &given.options),
+               EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "set options.size"));
+}
+
+TEST(what_the_library_does_not_know_of_a_status_is_0) {
+  struct {
+    struct percore_region_status status;
+    uint64_t newer;
+  } newer = {.status.size = sizeof(newer), .newer = 5};
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.cores = 2});
+  assert_return_code(percore_status(region, &newer.status), errno);
+  assert_int_equal(newer.status.served, 1);
+  assert_int_equal(newer.newer, 0);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+struct newer_field {
+  struct percore_field field;
+  uint64_t newer;
+};
+
+struct newer_table {
+  struct percore_table table;
+  uint64_t newer;
+};
+
+TEST(records_of_tables_and_fields_may_be_longer_than_those_of_the_library) {
+  struct newer_field fields[] = {{.field = {.name = "packets"}},
+                                 {.field = {.name = "bytes"}}};
+  struct newer_table tables[] = {
+      {.table = {.name = "one",
+                 .fields = &fields[0].field,
+                 .field_count = 2,
+                 .max_rows = 3}},
+      {.table = {.name = "two", .fields = &fields[0].field, .field_count = 1}}};
+  const struct percore_options options = {.size = sizeof(options),
+                                          .cores = 2,
+                                          .quiet = 1,
+                                          .table_size = sizeof(tables[0]),
+                                          .field_size = sizeof(fields[0])};
+  struct percore_region *region;
+  assert_return_code(
+      percore_create(&region, "author", &tables[0].table, 2, &options), errno);
+  struct percore_reader *reader;
+  assert_return_code(percore_open(&reader, "author", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_int_equal(percore_reader_find_field(reader, 0, "bytes"), 1);
+  assert_int_equal(percore_reader_find_table(reader, "two"), 1);
+  assert_int_equal(percore_reader_columns(reader, 1), 1);
+  percore_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+  fields[1].newer = 1;
+  assert_fails(percore_create(&region, "author", &tables[0].table, 2, &options),
+               EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "install a newer one"));
+  fields[1].newer = 0;
+  tables[1].newer = 1;
+  assert_fails(percore_create(&region, "author", &tables[0].table, 2, &options),
+               EINVAL);
 }
 
 const struct unit_fixtures unit_fixtures = {

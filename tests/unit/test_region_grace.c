@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "region/writer.h"
 #include "region_unit.h"
 
@@ -215,6 +216,24 @@ TEST(constant_removals_do_not_hold_up_reuse) {
     percore_quiescent(row & 1 ? pair.a : pair.b);
   }
   assert_true(is_added(&pair, 0));
+  end_pair(&pair);
+}
+
+TEST(removals_begin_at_most_one_period_per_millisecond) {
+  struct pair pair = begin_pair();
+  const struct grace *grace = &pair.region->grace;
+  for (int i = 0; i < 20; i++) {
+    uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC), begun = grace->begun;
+    for (uint32_t row = 0; row < PORT_ROWS; row++)
+      remove_port(&pair, row);
+    uint64_t taken_ns = clock_now_ns(CLOCK_MONOTONIC) - begin_ns;
+    assert_in_range(grace->begun - begun, 0, 1 + taken_ns / 1000000);
+    for (uint32_t row = 0; row < PORT_ROWS; row++)
+      while (!is_added(&pair, row)) {
+        percore_quiescent(pair.a);
+        percore_quiescent(pair.b);
+      }
+  }
   end_pair(&pair);
 }
 

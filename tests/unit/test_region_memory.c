@@ -98,8 +98,10 @@ TEST(memory_that_was_provided_has_no_holes_on_any_kernel) {
   assert_return_code(pid, errno);
   if (pid == 0) {
     refuse_madvise();
-    _exit(region_memory_provide(fd, map, page + 8, 9 * page, page) == 0 ? 0
-                                                                        : 1);
+    _exit(region_memory_provide(fd, map, page + 8, 9 * page, page,
+                                &(uint64_t){0}) == 0
+              ? 0
+              : 1);
   }
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "region/writer.h"
 #include "region_unit.h"
 
 static const char *path_of(const char *suffix) {
@@ -226,6 +227,91 @@ TEST(in_a_sticky_directory_only_its_user_and_root_replace_it) {
   assert_int_equal(serve_as(FIRST_USER, false), 0);
   assert_int_equal(serve_as(0, true), 0);
   assert_int_equal(serve_as(SECOND_USER, true), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * The instance "*"
+ */
+
+static struct percore_region *create_any(const char *directory, int error) {
+  const struct percore_options options = {.size = sizeof(options),
+                                          .instance = "*",
+                                          .runtime_dir = directory,
+                                          .serving = PERCORE_SERVE_POLLED,
+                                          .quiet = 1};
+  struct percore_region *region;
+  int rc = percore_create(&region, "unit", unit_tables, TABLES, &options);
+  assert_int_equal(rc, error == 0 ? 0 : -1);
+  if (error != 0)
+    assert_int_equal(errno, error);
+  return region;
+}
+
+/* Asserts that a region is read as this instance. */
+static void check_instance(const struct percore_region *region,
+                           const char *instance) {
+  struct percore_reader *reader;
+  assert_return_code(percore_open(&reader, "unit", instance), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  percore_close(reader);
+  assert_non_null(strstr(region->server.claim.socket_path, instance));
+}
+
+TEST(an_instance_of_a_star_is_the_lowest_free_number) {
+  struct percore_region *regions[12];
+  char number[8];
+  for (int i = 0; i < 12; i++) {
+    regions[i] = create_any(NULL, 0);
+    snprintf(number, sizeof(number), "%d", i + 1);
+    check_instance(regions[i], number);
+  }
+  assert_return_code(percore_destroy(regions[1]), errno);
+  regions[1] = create_any(NULL, 0);
+  check_instance(regions[1], "2");
+  for (int i = 0; i < 12; i++)
+    assert_return_code(percore_destroy(regions[i]), errno);
+}
+
+TEST(the_number_of_a_dead_process_is_taken_again) {
+  int status;
+  pid_t child = fork();
+  assert_return_code(child, errno);
+  if (child == 0) {
+    (void)create_any(NULL, 0);
+    _exit(0);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  struct percore_region *region = create_any(NULL, 0);
+  check_instance(region, "1");
+  assert_return_code(percore_destroy(region), errno);
+}
+
+TEST(a_number_is_chosen_when_the_region_is_first_served_and_then_kept) {
+  char directory[] = "/tmp/percore-any-XXXXXX", path[64];
+  assert_non_null(mkdtemp(directory));
+  snprintf(path, sizeof(path), "%s/later", directory);
+  struct percore_region *first = create_any(path, ENOENT);
+  const struct percore_options other = {.size = sizeof(other),
+                                        .instance = "1",
+                                        .runtime_dir = path,
+                                        .serving = PERCORE_SERVE_POLLED};
+  assert_ptr_equal(create_any(path, ENOENT), first);
+  assert_return_code(mkdir(path, 0700), errno);
+  struct percore_region *one;
+  assert_return_code(percore_create(&one, "unit", NULL, 0, &other), errno);
+  for (int i = 0; i < 2; i++) {
+    first->server.checked_ms = INT64_MIN / 2; /* the check is due */
+    assert_return_code(percore_serve(first), errno);
+    setenv("PERCORE_RUNTIME_DIR", path, 1);
+    check_instance(first, "2");
+    assert_return_code(unlink(first->server.claim.socket_path), errno);
+    assert_return_code(unlink(first->server.claim.lock_path), errno);
+    if (i == 0)
+      assert_return_code(percore_destroy(one), errno);
+  }
+  assert_return_code(percore_destroy(first), errno);
+  assert_return_code(rmdir(path), errno);
+  assert_return_code(rmdir(directory), errno);
 }
 
 const struct unit_fixtures unit_fixtures = {

@@ -2,8 +2,28 @@
  * test sets. */
 #include "percore_config.h"
 
+#include "base/clock.h"
 #include "region/writer.h"
 #include "region_unit.h"
+
+/* Returns how many ticks of percore_tsc come in a second: an independent
+ * measurement, over 2 ms. */
+static double count_ticks(void) {
+  uint64_t tsc = percore_tsc(), start = clock_now_ns(CLOCK_MONOTONIC_RAW);
+  uint64_t ticks, now;
+  do {
+    ticks = percore_tsc();
+    now = clock_now_ns(CLOCK_MONOTONIC_RAW);
+  } while (now - start < 2000000);
+  return (double)(ticks - tsc) * 1e9 / (double)(now - start);
+}
+
+TEST(the_frequency_of_the_clock_is_known_to_40_ppm) {
+  double ratio = 0;
+  for (int i = 0; i < 50 && fabs(ratio - 1) > 40e-6; i++)
+    ratio = count_ticks() / (double)region_tsc_hz();
+  assert_near(ratio, 1, 40e-6);
+}
 
 enum { HZ = 1000000000 }; /* one tick of the clock is a nanosecond */
 

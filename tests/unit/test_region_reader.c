@@ -492,11 +492,10 @@ static uint64_t empty_block(const struct percore_region *region) {
 /* A producer that does not use the library may have a slot without memory for
  * rows. */
 static void use_empty_slot(struct percore_region *region) {
-  assert_return_code(region_memory_provide(
-                         region->memfd, region->map, empty_block(region),
-                         sizeof(struct percore_slot_head), region->page_size),
+  assert_return_code(region_provide(region, empty_block(region),
+                                    sizeof(struct percore_slot_head)),
                      errno);
-  /* The owner of the slot is alive, so no thread takes over the slot. */
+  assert_true(region_slot_take(region, EMPTY));
   region->slots[EMPTY].tid = getpid();
   region->slots[EMPTY].generation =
       region_next_object(region->slots[EMPTY].generation, REGION_LIVE);
@@ -575,7 +574,7 @@ TEST(rows_of_every_width_are_summed_over_many_slots) {
     for (uint32_t s = 0; s < SLOTS; s++)
       if (s != EMPTY)
         assert_return_code(percore_detach(wide.region, wide.slots[s]), errno);
-    wide.region->slots[EMPTY].tid = 0;
+    region_slot_leave(wide.region, EMPTY);
     assert_return_code(percore_destroy(wide.region), errno);
   }
 }

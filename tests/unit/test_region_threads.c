@@ -42,7 +42,7 @@ static void destroy(struct percore_region *region) {
  */
 
 /* Another thread calls this once, in the next epoll_ctl. */
-static void *(*meanwhile)(void *);
+static void *(*_Atomic meanwhile)(void *);
 
 int __real_epoll_ctl(int epoll, int operation, int fd,
                      struct epoll_event *event);

@@ -99,15 +99,11 @@ REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
   assert_fails(percore_attach(region, "d", 1, &slots[3]), ENOSPC);
   percore_poll(slots[3], 1);
   assert_int_equal(region_reader_attach_refused(reader), 1);
-  /* An extra slot keeps its core even after it is released: no thread of
-   * another core receives it. */
+  /* A thread of the same core takes the slot again. */
   assert_return_code(percore_detach(region, slots[2]), 0);
-  assert_return_code(percore_attach(region, "e", 2, &slots[2]), 0);
-  assert_int_equal(percore_attach(region, "f", 2, &slots[3]), -1);
-  assert_return_code(percore_detach(region, slots[2]), 0);
-  assert_return_code(percore_attach(region, "g", 1, &slots[2]), 0);
+  assert_return_code(percore_attach(region, "e", 1, &slots[2]), 0);
   region_reader_slot(reader, 5, &view);
-  assert_string_equal(view.name, "g");
+  assert_string_equal(view.name, "e");
 }
 
 REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
@@ -193,6 +189,102 @@ TEST(a_region_with_attached_threads_is_not_destroyed) {
   assert_return_code(percore_detach(region, slot), 0);
   assert_int_equal(percore_detach(region, slot), -1);
   assert_return_code(percore_destroy(region), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * No memory for more rows
+ */
+
+/* Long rows, so that memory is allocated after few of them. */
+static const struct percore_field long_fields[] = {{.name = "sizes",
+                                                    .kind = PERCORE_HISTOGRAM,
+                                                    .sub_bits = 6,
+                                                    .max_bits = 64}};
+static const struct percore_table long_rows = {.name = "long",
+                                               .storage = PERCORE_OWNED,
+                                               .fields = long_fields,
+                                               .field_count = 1,
+                                               .max_rows = 1000,
+                                               .flags = PERCORE_NO_RESET};
+
+TEST(without_memory_for_more_rows_removed_rows_are_used) {
+  struct percore_region *region;
+  struct temp_tree tree;
+  uint32_t row = 0, other;
+  assert_return_code(percore_create(&region, "unit", &long_rows, 1, NULL),
+                     errno);
+  uint32_t first = unit_row_of_key(region, 0, 0);
+  temp_tree_make(&tree);
+  temp_tree_write(&tree, "/proc/meminfo", "MemAvailable: 100 kB\n");
+  region_memory_root = tree.root;
+  uint64_t key = 1;
+  while (percore_row_add_key(region, 0, key, &other) == 0)
+    row = other, key++;
+  assert_int_equal(errno, ENOMEM);
+  assert_int_equal(row + 1, region->state[1].rows_reserved);
+  assert_return_code(percore_row_remove(region, 0, row, 0), errno);
+  assert_return_code(percore_row_add_key(region, 0, key, &other), errno);
+  assert_int_equal(other, row);
+  (void)unit_attach(region, 0);
+  assert_return_code(percore_row_remove(region, 0, first, 0), errno);
+  assert_fails(percore_row_add_key(region, 0, 0, &other), EAGAIN);
+  region_memory_root = "";
+  assert_int_equal(unit_row_of_key(region, 0, 0), row + 1);
+  temp_tree_remove(&tree);
+  unit_end(region);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows whose thread has ended inside a section
+ */
+
+static percore_owned_row_t leave_section_open(struct percore_region *region,
+                                              uint32_t row) {
+  percore_owned_row_t session =
+      percore_owned_row(unit_owned_table(region, SESSION), row);
+  percore_row_begin(session);
+  percore_add(session, PACKETS, 1);
+  return session;
+}
+
+static int read_session(struct percore_reader *reader, uint32_t row,
+                        uint64_t values[2]) {
+  return percore_read_row(reader, SESSION, row, PERCORE_TOTAL, NULL, 0, values,
+                          2);
+}
+
+REGION_TEST(the_next_section_of_a_row_is_whole) {
+  struct percore_reader *reader;
+  uint64_t values[2];
+  assert_return_code(percore_open(&reader, "unit", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  uint32_t row = unit_row_of_key(region, SESSION, 1);
+  percore_owned_row_t session = leave_section_open(region, row);
+  assert_int_equal(read_session(reader, row, values), 1);
+  percore_row_begin(session);
+  percore_add(session, PACKETS, 1);
+  assert_int_equal(read_session(reader, row, values), 1);
+  percore_add(session, BYTES, 100);
+  percore_row_end(session);
+  assert_int_equal(read_session(reader, row, values), 0);
+  assert_int_equal(values[0], 2);
+  percore_close(reader);
+}
+
+REGION_TEST(the_next_object_of_a_row_is_whole) {
+  struct percore_reader *reader;
+  uint64_t values[2];
+  assert_return_code(percore_open(&reader, "unit", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  uint32_t row = unit_row_of_key(region, SESSION, 1);
+  (void)leave_section_open(region, row);
+  assert_return_code(
+      percore_row_remove(region, SESSION, row, PERCORE_NO_UPDATE_IN_FLIGHT),
+      errno);
+  assert_return_code(percore_row_add_at(region, SESSION, row, NULL, 2), errno);
+  assert_int_equal(read_session(reader, row, values), 0);
+  assert_int_equal(values[0], 0);
+  percore_close(reader);
 }
 
 /* ---------------------------------------------------------------------------

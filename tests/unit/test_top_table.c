@@ -42,48 +42,47 @@ TEST(times_have_units) {
 
 struct fixture {
   struct percore_region *region;
-  struct region_reader *reader;
+  struct merge merge;
   struct top_figures figures;
   struct rates rates[2];
 };
 static struct fixture fixture;
 
 static void begin(void) {
-  struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
+  struct rates_options options = {.rows = 100};
   uint32_t row;
   fixture = (struct fixture){0};
   fixture.region = unit_create(PERCORE_SERVE_THREAD);
-  fixture.reader = unit_connect();
+  assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
   percore_row_add(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
   percore_row_add(fixture.region, PORT, "eth1", &row);
   percore_row_add(fixture.region, PORT, "eth2", &row);
   struct top_figures *figures = &fixture.figures;
-  *figures =
-      (struct top_figures){.region = "unit",
-                           .alive = true,
-                           .realtime_ns = UINT64_C(1795214532000000000),
-                           .interval_s = 2,
-                           .pid = 42,
-                           .directory = region_reader_directory(fixture.reader),
-                           .with_workers = true,
-                           .tables = fixture.rates,
-                           .tables_len = 2};
-  assert_int_equal(
-      region_workers_read(&figures->workers, fixture.reader, 1, 1, 0), 0);
+  *figures = (struct top_figures){.region = "unit",
+                                  .alive = true,
+                                  .realtime_ns = UINT64_C(1795214532000000000),
+                                  .interval_s = 2,
+                                  .pid = 42,
+                                  .merge = &fixture.merge,
+                                  .directory = merge_directory(&fixture.merge),
+                                  .with_workers = true,
+                                  .tables = fixture.rates,
+                                  .tables_len = 2};
+  assert_int_equal(region_workers_read(&fixture.merge.parts[0].workers,
+                                       fixture.merge.parts[0].reader, 1, 1, 0),
+                   0);
   for (uint32_t t = 0; t < 2; t++) {
     assert_int_equal(
-        rates_open(&fixture.rates[t], fixture.reader, t + 1, &options), 0);
-    assert_int_equal(rates_read(&fixture.rates[t], fixture.reader, 1), 0);
-    assert_int_equal(rates_read(&fixture.rates[t], fixture.reader, 2000000001),
-                     0);
+        rates_open(&fixture.rates[t], &fixture.merge, t + 1, &options), 0);
+    assert_int_equal(rates_read(&fixture.rates[t], 1), 0);
+    assert_int_equal(rates_read(&fixture.rates[t], 2000000001), 0);
   }
 }
 
 static void end(void) {
   rates_close(&fixture.rates[0]);
   rates_close(&fixture.rates[1]);
-  region_workers_forget(&fixture.figures.workers);
-  region_reader_close(fixture.reader);
+  merge_close(&fixture.merge);
   assert_return_code(percore_destroy(fixture.region), 0);
 }
 
@@ -154,18 +153,30 @@ TEST(the_order_of_the_rows_is_said_where_no_colour_shows_it) {
   assert_non_null(strstr(page, heading));
 }
 
+TEST(a_table_is_marked_if_its_rows_replace_others) {
+  struct rates *rates = &fixture.rates[1];
+  assert_null(strstr(page_of(&fixture, (struct screen){0}), "replaced"));
+  rates->replaced_per_s = 0.5;
+  assert_non_null(strstr(page_of(&fixture, (struct screen){0}),
+                         "port: 3 rows, 0.50 replaced/s\n"));
+  rates->replaced_per_s = 2000;
+  assert_non_null(strstr(page_of(&fixture, (struct screen){0}),
+                         "port: 3 rows, 2000 replaced/s: new names fill data "
+                         "stores, see MaxNewRows in collectd-percore(5)\n"));
+}
+
 TEST(a_long_name_is_shortened_and_shifts_no_column) {
   static const char name[] =
       "10.98.0.1-10.98.0.2-35424-9999-17-and-more-and-more";
-  struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
+  struct rates_options options = {.rows = 100};
   uint32_t row;
   struct rates *rates = &fixture.rates[0];
   rates_close(rates);
   percore_row_add(fixture.region, SLOW, name, &row);
   percore_row_add(fixture.region, SLOW, "short", &row);
-  assert_int_equal(rates_open(rates, fixture.reader, SLOW + 1, &options), 0);
+  assert_int_equal(rates_open(rates, &fixture.merge, SLOW + 1, &options), 0);
   for (uint64_t s = 1; s < 3; s++)
-    assert_int_equal(rates_read(rates, fixture.reader, s * 1000000000), 0);
+    assert_int_equal(rates_read(rates, s * 1000000000), 0);
   fixture.figures.tables_len = 1;
   for (int width = 48; width <= 80; width += 32) {
     char *page = page_of(&fixture, (struct screen){.width = width});

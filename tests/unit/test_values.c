@@ -15,10 +15,21 @@ static void assert_value(enum percore_kind kind, uint64_t cell,
   assert_string_equal(text, wanted);
 }
 
-TEST(counters_are_unsigned_and_up_down_counters_signed) {
+TEST(counters_are_unsigned_and_up_down_counters_and_gauges_signed) {
   assert_value(PERCORE_COUNTER, UINT64_MAX, "18446744073709551615");
-  assert_value(PERCORE_GAUGE, UINT64_MAX, "18446744073709551615");
+  assert_value(PERCORE_GAUGE, UINT64_MAX, "-1");
   assert_value(PERCORE_UPDOWN, UINT64_MAX, "-1");
+}
+
+TEST(json_has_the_sign_of_a_gauge) {
+  static const struct region_field layout = {.kind = PERCORE_GAUGE, .cells = 1};
+  static const struct percore_field described = {.kind = PERCORE_GAUGE};
+  uint64_t cell = (uint64_t)-40;
+  FILE *out = unit_open();
+  struct json *json = json_begin(out, "dump");
+  value_json(json, "celsius", (struct field_ref){&layout, &described}, &cell);
+  json_end(json);
+  assert_non_null(strstr(unit_close(), "\"celsius\":-40"));
 }
 
 TEST(states_have_names_and_unknown_states_are_numbers) {

@@ -9,11 +9,12 @@
 
 static struct wake_steps steps;
 static struct wake_points points;
+static const struct wake_states states = {
+    3, {{.name = "POLL"}, {.name = "C1"}, {.name = "C6"}}};
 
 static void begin(void) {
   steps = (struct wake_steps){.timer = TIMER, .is_armed = 1, .distance = 7000};
-  points =
-      (struct wake_points){.states = {"POLL", "C1", "C6"}, .states_len = 3};
+  points = (struct wake_points){0};
 }
 
 static void end(void) { wake_points_free(&points); }
@@ -21,7 +22,7 @@ static void end(void) { wake_points_free(&points); }
 TEST(interrupts_off_the_core_wakes_before_the_interrupt) {
   assert_false(wake_on_idle(&steps, 1000, 2));
   assert_false(wake_on_wake(&steps, 5100));
-  wake_on_interrupt(&steps, 5200);
+  wake_on_interrupt(&steps, 5200, 236);
   assert_true(wake_on_expire(&steps, 5300, TIMER, 5000));
   assert_int_equal(steps.event.tbi, 1000);
   assert_int_equal(steps.event.ltime, 5000);
@@ -34,7 +35,7 @@ TEST(interrupts_off_the_core_wakes_before_the_interrupt) {
 
 TEST(interrupts_on_the_datapoint_waits_for_the_end_of_idle) {
   wake_on_idle(&steps, 1000, 1);
-  wake_on_interrupt(&steps, 5100);
+  wake_on_interrupt(&steps, 5100, 236);
   assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
   assert_true(wake_on_wake(&steps, 5300));
   assert_int_equal(steps.event.tintr, 5100);
@@ -45,7 +46,7 @@ TEST(interrupts_on_the_datapoint_waits_for_the_end_of_idle) {
 TEST(timers_of_others_are_no_datapoints) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5100);
-  wake_on_interrupt(&steps, 5200);
+  wake_on_interrupt(&steps, 5200, 236);
   assert_false(wake_on_expire(&steps, 5300, TIMER + 8, 5000));
   assert_true(wake_on_expire(&steps, 5400, TIMER, 5000));
 }
@@ -57,7 +58,7 @@ TEST(an_expiry_on_a_busy_core_is_dropped) {
   steps.is_armed = 1;
   wake_on_idle(&steps, 6000, 1);
   wake_on_wake(&steps, 7000);
-  wake_on_interrupt(&steps, 9100);
+  wake_on_interrupt(&steps, 9100, 236);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 2);
   /* The core was still busy at LTime, and became idle only later. */
@@ -74,7 +75,7 @@ TEST(lost_events_are_dropped_and_counted) {
   assert_int_equal(steps.drops[WAKE_DROP_NO_INTERRUPT], 1);
   steps.is_armed = 1;
   wake_on_idle(&steps, 6000, 1);
-  wake_on_interrupt(&steps, 9100);
+  wake_on_interrupt(&steps, 9100, 236);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
   /* The event that ends the previous idle state was lost. */
   assert_false(wake_on_idle(&steps, 9900, 1));
@@ -88,32 +89,32 @@ TEST(lost_events_are_dropped_and_counted) {
 TEST(of_two_interrupts_the_first_counts) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5010);
-  wake_on_interrupt(&steps, 5020);
-  wake_on_interrupt(&steps, 5090);
+  wake_on_interrupt(&steps, 5020, 236);
+  wake_on_interrupt(&steps, 5090, 236);
   assert_true(wake_on_expire(&steps, 5100, TIMER, 5000));
   assert_int_equal(steps.event.tintr, 5020);
   /* Also if the core becomes idle only after the timer has expired. */
   steps.is_armed = 1;
   wake_on_idle(&steps, 6000, 1);
-  wake_on_interrupt(&steps, 9100);
+  wake_on_interrupt(&steps, 9100, 236);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
-  wake_on_interrupt(&steps, 9300);
+  wake_on_interrupt(&steps, 9300, 236);
   assert_true(wake_on_wake(&steps, 9400));
   assert_int_equal(steps.event.tintr, 9100);
 }
 
 TEST(a_core_that_another_interrupt_had_woken_is_dropped) {
   wake_on_idle(&steps, 1000, 1);
-  wake_on_interrupt(&steps, 4900); /* before LTime */
-  wake_on_interrupt(&steps, 5100);
+  wake_on_interrupt(&steps, 4900, 236); /* before LTime */
+  wake_on_interrupt(&steps, 5100, 236);
   assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
   assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
   /* An interrupt after LTime that ended the idle state before the timer's. */
   steps.is_armed = 1;
   wake_on_idle(&steps, 6000, 1);
-  wake_on_interrupt(&steps, 9010);
+  wake_on_interrupt(&steps, 9010, 236);
   wake_on_wake(&steps, 9020);
-  wake_on_interrupt(&steps, 9100);
+  wake_on_interrupt(&steps, 9100, 236);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
   assert_int_equal(steps.drops[WAKE_DROP_OTHER], 2);
 }
@@ -121,19 +122,19 @@ TEST(a_core_that_another_interrupt_had_woken_is_dropped) {
 TEST(what_happens_at_ltime_does_not_follow_it) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5000);
-  wake_on_interrupt(&steps, 5100);
+  wake_on_interrupt(&steps, 5100, 236);
   assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 1);
   steps.is_armed = 1;
   wake_on_idle(&steps, 6000, 1);
-  wake_on_interrupt(&steps, 9000);
+  wake_on_interrupt(&steps, 9000, 236);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
   assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
 }
 
 TEST(a_core_that_woke_for_an_earlier_timer_is_dropped) {
   wake_on_idle(&steps, 1000, 1);
-  wake_on_interrupt(&steps, 5100);
+  wake_on_interrupt(&steps, 5100, 236);
   assert_false(wake_on_expire(&steps, 5110, TIMER + 8, 4990));
   assert_false(wake_on_expire(&steps, 5120, TIMER, 5000));
   assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
@@ -141,17 +142,17 @@ TEST(a_core_that_woke_for_an_earlier_timer_is_dropped) {
   /* The next idle state begins anew. */
   steps.is_armed = 1;
   wake_on_idle(&steps, 6000, 1);
-  wake_on_interrupt(&steps, 9100);
+  wake_on_interrupt(&steps, 9100, 236);
   assert_false(wake_on_expire(&steps, 9110, TIMER + 8, 9050));
   assert_false(wake_on_expire(&steps, 9120, TIMER, 9000));
   assert_true(wake_on_wake(&steps, 9200));
 }
 
-TEST(a_pause_is_no_datapoint) {
+TEST(a_timer_that_is_not_armed_is_no_datapoint) {
   steps.is_armed = 0;
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5010);
-  wake_on_interrupt(&steps, 5020);
+  wake_on_interrupt(&steps, 5020, 236);
   assert_false(wake_on_expire(&steps, 5100, TIMER, 5000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 0);
 }
@@ -161,7 +162,7 @@ TEST(passive_takes_the_first_of_the_timers_of_an_interrupt) {
   /* If the core is woken with interrupts on, the datapoint is complete at the
    * wake-up. */
   wake_on_idle(&steps, 1000, 1);
-  wake_on_interrupt(&steps, 5100);
+  wake_on_interrupt(&steps, 5100, 236);
   assert_false(wake_on_expire(&steps, 5200, 1, 5050));
   assert_false(wake_on_expire(&steps, 5210, 2, 5000));
   assert_false(wake_on_expire(&steps, 5220, 3, 5080));
@@ -171,7 +172,7 @@ TEST(passive_takes_the_first_of_the_timers_of_an_interrupt) {
    * the core becomes idle again. */
   wake_on_idle(&steps, 6000, 2);
   assert_false(wake_on_wake(&steps, 7100));
-  wake_on_interrupt(&steps, 7200);
+  wake_on_interrupt(&steps, 7200, 236);
   assert_false(wake_on_expire(&steps, 7300, 1, 7050));
   assert_false(wake_on_expire(&steps, 7310, 2, 7000));
   assert_true(wake_on_idle(&steps, 8000, 2));
@@ -183,50 +184,125 @@ TEST(passive_takes_the_first_of_the_timers_of_an_interrupt) {
 }
 
 /* ---------------------------------------------------------------------------
- * Whether interrupts are on or off in an idle state, by majority of
- * datapoints
+ * Every event has a reason
  */
 
-static void add(size_t count, uint32_t state, bool off) {
+/* Returns how many events are over. */
+static uint64_t over(void) {
+  uint64_t sum = 0;
+  for (int i = 0; i < WAKE_DROPS; i++)
+    sum += steps.drops[i];
+  return sum;
+}
+
+TEST(a_timer_that_expires_before_the_core_has_left_its_idle_state_is_counted) {
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_interrupt(&steps, 5100, 236);
+  assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
+  steps.is_armed = 1;
+  assert_false(wake_on_expire(&steps, 5250, TIMER, 5230));
+  assert_int_equal(steps.drops[WAKE_DROP_BUSY], 1);
+  assert_true(wake_on_wake(&steps, 5300));
+  assert_int_equal(steps.event.ltime, 5000);
+  assert_int_equal(over(), 1);
+}
+
+/* The events of a core in random order. */
+TEST(armed_events_are_datapoints_or_dropped_or_unfinished) {
+  unsigned seed = 1;
+  uint64_t now = 1000, ltime = 0, armed = 0, datapoints = 0;
+  steps.is_armed = 0;
+  for (int i = 0; i < 100000; i++) {
+    now += 1 + (uint64_t)rand_r(&seed) % 100;
+    switch (rand_r(&seed) % 6) {
+    case 0:
+      datapoints += wake_on_idle(&steps, now, 1);
+      break;
+    case 1:
+      datapoints += wake_on_wake(&steps, now);
+      break;
+    case 2:
+      wake_on_interrupt(&steps, now, 236);
+      break;
+    case 3:
+      wake_on_expire(&steps, now, TIMER + 8, now - 10);
+      break;
+    default:
+      if (steps.is_armed)
+        datapoints += wake_on_expire(&steps, now, TIMER, ltime);
+      else
+        armed += steps.is_armed = 1;
+      ltime = now + (uint64_t)rand_r(&seed) % 100 - 20;
+    }
+    assert_int_equal(armed,
+                     datapoints + over() + steps.is_armed + steps.is_pending);
+  }
+  assert_true(datapoints > 100);
+}
+
+TEST(an_interrupt_in_the_middle_of_an_expiry_changes_nothing) {
+  /* Its entry is seen only after the timer has expired in a softirq. */
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_wake(&steps, 5100);
+  struct wake_seen seen = steps.seen;
+  wake_on_interrupt(&steps, 5200, 236);
+  assert_false(wake_judge(&steps, &seen, 5210, 5000));
+  assert_int_equal(steps.drops[WAKE_DROP_NO_INTERRUPT], 1);
+  /* It expires a timer that was due before. */
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 6000, 1);
+  wake_on_wake(&steps, 9100);
+  wake_on_interrupt(&steps, 9110, 236);
+  seen = steps.seen;
+  wake_on_interrupt(&steps, 9150, 27);
+  wake_on_expire(&steps, 9160, TIMER + 8, 8990);
+  assert_true(wake_judge(&steps, &seen, 9120, 9000));
+  assert_int_equal(steps.event.tintr, 9110);
+  assert_int_equal(steps.event.interrupt, 236);
+}
+
+/* ---------------------------------------------------------------------------
+ * Whether interrupts are on or off in an idle state, by majority of events
+ */
+
+/* Returns how many of the events became datapoints. */
+static size_t add(size_t count, uint32_t state, bool off) {
   struct wake_event event = {.tbi = 1000,
                              .ltime = 5000,
                              .tai = off ? 5100 : 5300,
                              .tintr = 5200,
                              .state = state,
-                             .interrupts_off = off};
-  for (size_t i = 0; i < count; i++)
-    assert_int_equal(wake_points_add(&points, &event), 0);
+                             .interrupts_off = off,
+                             .interrupt = 236,
+                             .smis = 3};
+  size_t before = points.len;
+  for (size_t i = 0; i < count; i++) {
+    size_t len = points.len;
+    int added = wake_points_add(&points, &states, &event);
+    assert_int_equal(points.len, len + (size_t)added);
+  }
+  return points.len - before;
 }
 
 TEST(an_event_becomes_a_datapoint) {
   add(1, 2, true);
-  assert_int_equal(wake_points_counted(&points), 1);
+  assert_int_equal(points.len, 1);
   assert_near(points.list[0].us[WAKE_LATENCY], 0.1, 1e-6);
   assert_near(points.list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
   assert_near(points.list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
+  assert_int_equal(points.list[0].interrupt, 236);
+  assert_int_equal(points.list[0].smis, 3);
 }
 
-TEST(the_minority_does_not_count) {
-  add(10, 2, false);
-  assert_int_equal(wake_points_counted(&points), 10);
-  add(313, 2, true);
-  assert_int_equal(wake_points_counted(&points), 313);
-  assert_false(wake_point_counts(&points, &points.list[9]));
-  assert_true(wake_point_counts(&points, &points.list[10]));
+TEST(the_minority_of_the_events_so_far_does_not_count) {
+  assert_int_equal(add(100, 2, true), 100);
+  assert_int_equal(add(10, 2, false), 0);
+  assert_int_equal(add(1, 2, true), 1);
 }
 
 TEST(states_are_judged_one_by_one) {
-  add(15, 1, false);
-  add(50, 2, true);
-  assert_int_equal(wake_points_counted(&points), 65);
-}
-
-TEST(with_interrupts_on_the_wake_latency_is_unknown_but_kept) {
-  add(1, 1, false);
-  assert_nan(wake_point_us(&points, &points.list[0], 1, WAKE_LATENCY));
-  assert_near(wake_point_us(&points, &points.list[0], 1, WAKE_INTR_LATENCY),
-              0.2, 1e-6);
-  assert_near(points.list[0].us[WAKE_LATENCY], 0.3, 1e-6);
+  assert_int_equal(add(15, 1, false), 15);
+  assert_int_equal(add(50, 2, true), 50);
 }
 
 TEST(a_state_that_cpuidle_does_not_name_counts_as_the_last) {
@@ -235,27 +311,42 @@ TEST(a_state_that_cpuidle_does_not_name_counts_as_the_last) {
 }
 
 TEST(in_poll_interrupts_are_on) {
-  add(1, 0, false);
-  add(2, 0, true);
-  assert_int_equal(wake_points_counted(&points), 1);
+  assert_int_equal(add(1, 0, true), 0);
+  assert_int_equal(add(2, 0, false), 2);
 }
 
-TEST(forgotten_datapoints_do_not_decide) {
+TEST(another_idle_driver_soon_has_the_majority) {
+  add(1000000, 2, true);
+  points.len = 0;
+  assert_in_range(add(2000, 2, false), 1000, 1999);
+}
+
+TEST(datapoints_before_a_window_are_forgotten) {
   add(10, 2, true);
   points.list[9].ltime_ns = 7000;
   wake_points_forget(&points, 7000);
   assert_int_equal(points.len, 1);
   assert_int_equal(points.list[0].ltime_ns, 7000);
-  add(2, 2, false);
-  assert_int_equal(wake_points_counted(&points), 2);
 }
 
-TEST(preempt_rt_is_named_as_the_reason) {
-  assert_non_null(
-      strstr(wake_programs_refusal(EOPNOTSUPP, true), "PREEMPT_RT"));
-  assert_null(strstr(wake_programs_refusal(EOPNOTSUPP, true), "seccomp"));
-  assert_non_null(strstr(wake_programs_refusal(EPERM, true), "seccomp"));
-  assert_null(strstr(wake_programs_refusal(EOPNOTSUPP, false), "PREEMPT_RT"));
+static const char *refusal(int error, const char *log) {
+  static char text[256];
+  strcpy(text, log);
+  return wake_programs_refusal(error, text);
+}
+
+TEST(the_verifier_says_why_programs_are_refused) {
+  static const char *const reason = "bpf_timer cannot be used for PREEMPT_RT.";
+  static const char *const log = "a line\nbpf_timer cannot be used for "
+                                 "PREEMPT_RT.\n"
+                                 "verification time 41 usec\n"
+                                 "stack depth 16\n"
+                                 "processed 9 insns (limit 1000000) peak 0\n";
+  assert_string_equal(refusal(EACCES, log), reason);
+  assert_string_equal(refusal(EOPNOTSUPP, log), reason);
+  assert_string_equal(refusal(EINVAL, "no end of line"), "no end of line");
+  assert_non_null(strstr(refusal(EPERM, ""), "seccomp"));
+  assert_non_null(strstr(refusal(EINVAL, strstr(log, "veri")), "Linux 5.15"));
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin,

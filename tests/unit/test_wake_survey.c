@@ -10,7 +10,12 @@
 #define PROBES 100
 #define ROUND_S 10
 #define WINDOW_S 1000
+#define DISTANCE_NS UINT64_C(4000000)
 #define NS UINT64_C(1000000000)
+
+static struct wake_survey *survey;
+static struct wake_survey_core cores[CORES];
+static struct wake_survey_options options;
 
 /* ---------------------------------------------------------------------------
  * A simulated collector
@@ -22,12 +27,17 @@ static struct {
   int probed[16], probed_len;
   int absent;       /* number of a core on which no thread may run; -1: none */
   bool interrupted; /* collectd is shutting down */
-  bool is_offline;
+  bool is_gone;
+  enum wake_method method;
+  const char *why; /* what opening says */
+  uint64_t pause_ns;
   bool interrupts_on;
   int64_t usage;   /* according to cpuidle */
   int64_t unseen;  /* number of idle states that the programs miss */
   unsigned step;   /* position in the series of simulated latencies */
   unsigned factor; /* of all simulated latencies */
+  int deep; /* how many percent of the events are in C6, which takes ten times
+               as long; the others are in C1 */
   uint64_t now_ns;
   uint64_t slow_ns; /* how much later than expected the probes are done */
   uint64_t done_ns; /* when the probes of this core are done */
@@ -35,23 +45,25 @@ static struct {
   int said_len;
 } play;
 
-int64_t wake_core_usage(int core) {
-  (void)core;
-  return play.usage;
-}
-
-void wake_core_states(int core, struct wake_points *points) {
-  (void)core;
-  strcpy(points->states[0], "C1");
-  points->states_len = 1;
+void wake_core_states(const char *root, int core, struct wake_states *states) {
+  (void)root, (void)core;
+  *states = (struct wake_states){
+      .len = 3,
+      .list = {{.name = "POLL"},
+               {.name = "C1", .latency_us = play.usage < 0 ? NAN : 2},
+               {.name = "C6", .latency_us = 133}}};
+  if (play.usage < 0)
+    states->list[0].latency_us = NAN;
 }
 
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
                       char why[WHY_SIZE]) {
-  (void)why;
   assert_int_equal(options->armed_max, PROBES);
-  assert_int_equal(options->method, WAKE_BPF_TIMER);
+  assert_int_equal(options->method, play.method);
+  assert_int_equal(options->distance_ns, DISTANCE_NS);
+  play.pause_ns = options->pause_ns;
+  snprintf(why, WHY_SIZE, "%s", play.why);
   *collect = NULL;
   return 0;
 }
@@ -75,29 +87,40 @@ int wake_collect_begin(struct wake_collect *collect, int core,
                        char why[WHY_SIZE]) {
   (void)collect;
   play.probed[play.probed_len++] = core;
-  play.done_ns = play.now_ns + PROBES * WAKE_DISTANCE_MAX_NS / 2 + play.slow_ns;
+  play.done_ns =
+      play.now_ns + PROBES * (DISTANCE_NS / 2 + play.pause_ns) + play.slow_ns;
   if (core != play.absent)
     return 0;
   snprintf(why, WHY_SIZE, "cannot run on core %d", core);
   return -EINVAL;
 }
 
-void wake_collect_status(const struct wake_collect *collect,
-                         struct wake_collect_status *status) {
+bool wake_collect_is_done(const struct wake_collect *collect) {
   (void)collect;
-  *status =
-      (struct wake_collect_status){.armed = PROBES,
-                                   .is_offline = play.is_offline,
-                                   .is_done = play.now_ns >= play.done_ns,
+  return play.now_ns >= play.done_ns;
+}
+
+const struct wake_collect_status *
+wake_collect_status(struct wake_collect *collect) {
+  static struct wake_collect_status status;
+  (void)collect;
+  status =
+      (struct wake_collect_status){.core = play.probed[play.probed_len - 1],
+                                   .armed = PROBES,
+                                   .is_gone = play.is_gone,
                                    .idles = (uint64_t)(1000 - play.unseen),
                                    .usage = play.usage};
+  wake_core_states("", status.core, &status.states);
+  return &status;
 }
 
 /* Returns the next simulated event. The latencies of 10 000 events in
  * succession are a permutation of 10.000 us, 10.001 us ... */
 static struct wake_event next_event(void) {
+  bool deep = play.step * 37 % 100 < (unsigned)play.deep;
   uint64_t latency = play.factor * (10000 + play.step++ * 7919 % 10000);
-  struct wake_event event = {.ltime = play.now_ns};
+  struct wake_event event = {.ltime = play.now_ns, .state = deep ? 2 : 1};
+  latency *= deep ? 10 : 1;
   event.tbi = event.ltime - 2999000;
   event.tai = event.ltime + latency;
   event.tintr = event.tai + (play.interrupts_on ? UINT64_C(-5) : 5);
@@ -108,22 +131,28 @@ static struct wake_event next_event(void) {
 int wake_collect_poll(struct wake_collect *collect,
                       struct wake_points *points) {
   (void)collect;
+  struct wake_states states;
+  wake_core_states("", 0, &states);
   for (int i = 0; i < PROBES; i++) {
     struct wake_event event = next_event();
-    assert_int_equal(wake_points_add(points, &event), 0);
+    assert_int_equal(wake_points_add(points, &states, &event), 1);
   }
   return 0;
 }
 
 void wake_collect_end(struct wake_collect *collect) { (void)collect; }
 
+int wake_collect_check(const struct wake_collect_status *status,
+                       char why[WHY_SIZE]) {
+  snprintf(why, WHY_SIZE, "the reason");
+  return status->is_gone || status->usage < 0    ? WAKE_UNCHECKED
+         : status->idles == (uint64_t)play.usage ? WAKE_AGREES
+                                                 : WAKE_DIFFERS;
+}
+
 /* ---------------------------------------------------------------------------
  * Tests
  */
-
-static struct wake_survey *survey;
-static struct wake_survey_core cores[CORES];
-static struct wake_survey_options options;
 
 static uint64_t now_ns(void *context) {
   (void)context;
@@ -148,9 +177,12 @@ static void begin(void) {
   play.absent = -1;
   play.usage = 1000;
   play.factor = 1;
+  play.method = WAKE_ANY;
+  play.why = "";
   for (int i = 0; i < CORES; i++)
     cores[i] = (struct wake_survey_core){.core = 2 * i, .load = 0.1};
-  options = (struct wake_survey_options){.probes = PROBES,
+  options = (struct wake_survey_options){.method = WAKE_ANY,
+                                         .probes = PROBES,
                                          .window_ns = WINDOW_S * NS,
                                          .load_max = 0.5,
                                          .now_ns = now_ns,
@@ -172,13 +204,27 @@ static void run_rounds(int rounds, size_t len) {
   }
 }
 
+struct wanted {
+  const char *name;
+  double value_s; /* NAN: not put */
+};
+
+static void note(void *context, const char *name, double value_s) {
+  struct wanted *wanted = context;
+  if (strcmp(name, wanted->name) == 0)
+    wanted->value_s = value_s;
+}
+
 /* Returns a value of core 0. */
 static double value(const char *name) {
-  for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
-    if (strcmp(wake_survey_value_name(v), name) == 0)
-      return cores[0].value_s[v];
-  fail_msg("there is no %s", name);
-  return NAN;
+  struct wanted wanted = {name, NAN};
+  wake_survey_figures(survey, 0, note, &wanted);
+  return wanted.value_s;
+}
+
+static uint64_t datapoints(int core) {
+  struct wanted wanted = {"", NAN};
+  return wake_survey_figures(survey, core, note, &wanted);
 }
 
 static void assert_probed(const char *wanted) {
@@ -202,14 +248,77 @@ TEST(ten_datapoints_lie_above_every_percentile) {
 
 TEST(percentiles_cover_the_window) {
   run_rounds(3 * WINDOW_S / ROUND_S, 1);
-  assert_int_equal(cores[0].datapoints, (WINDOW_S / ROUND_S + 1) * PROBES);
-  assert_int_equal(cores[1].datapoints, 0);
+  assert_int_equal(datapoints(0), (WINDOW_S / ROUND_S + 1) * PROBES);
+  assert_int_equal(datapoints(2), 0);
   play.factor = 2;
   run_rounds(WINDOW_S / ROUND_S / 4, 1);
   assert_near(value("timer_wake_p50"), 16.7e-6, 0.5e-6);
   run_rounds(WINDOW_S / ROUND_S, 1);
   assert_near(value("timer_wake_p50"), 30e-6, 1e-6);
   assert_near(value("timer_wake_p99"), 39.8e-6, 1e-6);
+}
+
+TEST(each_state_that_was_met_has_its_own_percentiles) {
+  play.deep = 50;
+  run_rounds(30, 1);
+  assert_near(value("cstate_C1_p50"), 15e-6, 0.3e-6);
+  assert_near(value("cstate_C1_p99"), 19.9e-6, 0.3e-6);
+  assert_near(value("cstate_C6_p50"), 150e-6, 3e-6);
+  assert_near(value("cstate_C6_p99"), 199e-6, 3e-6);
+  assert_nan(value("cstate_POLL_p50"));
+}
+
+TEST(a_mix_that_shifts_moves_the_median_of_no_state) {
+  play.deep = 30;
+  run_rounds(30, 1);
+  double all = value("timer_wake_p50"), c1 = value("cstate_C1_p50"),
+         c6 = value("cstate_C6_p50");
+  play.deep = 70;
+  play.now_ns += WINDOW_S * NS;
+  run_rounds(30, 1);
+  assert_true(value("timer_wake_p50") > 5 * all);
+  assert_near(value("cstate_C1_p50") / c1, 1, 0.02);
+  assert_near(value("cstate_C6_p50") / c6, 1, 0.02);
+  play.factor = 2;
+  play.now_ns += WINDOW_S * NS;
+  run_rounds(30, 1);
+  assert_near(value("cstate_C6_p50") / c6, 2, 0.04);
+}
+
+TEST(what_is_advertised_is_that_of_the_first_core) {
+  struct wanted wanted = {"cstate_C6_advertised", NAN};
+  run_rounds(1, 2);
+  wake_survey_advertised(survey, note, &wanted);
+  assert_near(wanted.value_s, 133e-6, 1e-12);
+}
+
+static void open_again(void) {
+  char why[WHY_SIZE];
+  wake_survey_close(survey);
+  assert_int_equal(wake_survey_open(&survey, &options, why), 0);
+}
+
+TEST(a_pause_makes_bursts_longer) {
+  options.pause_ns = NS / 500;
+  open_again();
+  run_rounds(1, CORES);
+  assert_probed("0 2 4"); /* 0.4 s each */
+  assert_int_equal(datapoints(0), PROBES);
+}
+
+TEST(passive_listens_as_long_as_probes_may_take) {
+  options.method = play.method = WAKE_PASSIVE;
+  play.slow_ns = NS * 3600; /* is_done never becomes true */
+  open_again();
+  run_rounds(1, 1);
+  assert_near((double)(play.now_ns % (ROUND_S * NS)) / NS, 0.5, 0.021);
+  assert_int_equal(datapoints(0), PROBES);
+}
+
+TEST(why_a_thread_replaces_the_bpf_timer_is_said) {
+  play.why = "no timers here";
+  open_again();
+  assert_string_equal(play.said, "no timers here");
 }
 
 TEST(a_core_that_is_no_longer_probed_loses_its_percentiles) {
@@ -221,7 +330,7 @@ TEST(a_core_that_is_no_longer_probed_loses_its_percentiles) {
   play.now_ns += WINDOW_S * NS;
   run_rounds(1, 1);
   assert_nan(value("timer_wake_p50"));
-  assert_int_equal(cores[0].datapoints, 0);
+  assert_int_equal(datapoints(0), 0);
 }
 
 TEST(states_with_interrupts_on_have_no_wake_latency) {
@@ -263,7 +372,7 @@ TEST(probes_that_are_late_are_not_waited_for) {
   play.slow_ns = 10 * NS;
   run_rounds(1, 1);
   assert_near((double)(play.now_ns % (ROUND_S * NS)) / NS, 0.5, 0.021);
-  assert_int_equal(cores[0].datapoints, PROBES);
+  assert_int_equal(datapoints(0), PROBES);
 }
 
 TEST(why_a_core_is_not_measured_is_said_once_and_others_are_measured) {
@@ -271,18 +380,21 @@ TEST(why_a_core_is_not_measured_is_said_once_and_others_are_measured) {
   run_rounds(10, CORES);
   assert_probed("0 2 4 6");
   assert_int_equal(play.said_len, 1);
-  assert_string_equal(play.said, "wake latency of core 2 is not measured: "
-                                 "cannot run on core 2");
+  assert_string_equal(play.said,
+                      "a burst of probes on core 2 gave no wake latencies: "
+                      "cannot run on core 2");
   assert_false(isnan(value("timer_wake_p50")));
 }
 
 TEST(bursts_count_only_if_cpuidle_saw_the_same) {
-  play.unseen = 13;
+  play.unseen = 8;
   run_rounds(20, 1);
   assert_nan(value("timer_intr_p50"));
   assert_int_equal(play.said_len, 1);
-  assert_non_null(strstr(play.said, "987 idle states, cpuidle counted 1000"));
-  play.unseen = 12;
+  assert_string_equal(play.said,
+                      "a burst of probes on core 0 gave no wake latencies: "
+                      "the reason");
+  play.unseen = 0;
   run_rounds(10, 1);
   assert_false(isnan(value("timer_intr_p50")));
 }
@@ -293,17 +405,16 @@ TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures) {
   run_rounds(10, 1);
   assert_nan(value("timer_intr_p50"));
   assert_int_equal(play.said_len, 1);
-  assert_non_null(strstr(play.said, "cpuidle has no driver"));
   struct wake_survey *other;
   assert_int_equal(wake_survey_open(&other, &options, why), -ENODEV);
   assert_non_null(strstr(why, "cpuidle has no driver here"));
 }
 
 TEST(a_core_that_goes_offline_gives_no_datapoints) {
-  play.is_offline = true;
+  play.is_gone = true;
   run_rounds(1, 1);
-  assert_int_equal(cores[0].datapoints, 0);
-  assert_non_null(strstr(play.said, "went offline"));
+  assert_int_equal(datapoints(0), 0);
+  assert_int_equal(play.said_len, 1);
 }
 
 TEST(the_end_of_collectd_ends_a_round) {

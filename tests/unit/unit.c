@@ -56,9 +56,12 @@ static int after_each(void **state) {
   return call(has_own(test) ? test->tear_down : unit_fixtures.after_each);
 }
 
-int main(void) {
+/* An argument is a pattern of the names of the tests to run. */
+int main(int argc, char **argv) {
   struct CMUnitTest tests[UNIT_TESTS_MAX] = {{NULL, NULL, NULL, NULL, NULL}};
   setenv("TZ", "UTC", 1);
+  if (argc > 1)
+    cmocka_set_test_filter(argv[1]);
   for (int i = 0; i < UNIT_TESTS_MAX; i++)
     tests[i] =
         (struct CMUnitTest){unit_tests[i].sentence, unit_tests[i].function,

@@ -1,0 +1,259 @@
+/* ask.c: asks programs, in a thread of its own. All of them are asked before
+ * the first answer is read, so that one that does not answer delays no other.
+ */
+#include "poller.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LOOK_NS (30 * NS_PER_S)
+#define LEAD_NS (NS_PER_S / 2)   /* before the end of an interval */
+#define ANSWER_NS (NS_PER_S / 5) /* for all answers together */
+#define SOON_NS (NS_PER_S / 4)   /* intervals are not quite equally long */
+#define AWAY_NS (60 * NS_PER_S)
+#define ENDS "it ends the connection; perhaps it has enough clients"
+enum { MISSES = 3 };
+
+#define OVS(method, parameter)                                                 \
+  "{\"id\":0,\"method\":\"dpif-netdev/" method "\",\"params\":[" parameter "]" \
+  "}"
+
+static const struct {
+  int type;
+  uint64_t period_ns; /* it is asked at most this often */
+  const char *question, *nothing;
+} dialects[] = {
+    [POLLER_DPDK] = {SOCK_SEQPACKET, 0, "/eal/lcore/usage",
+                     "it does not tell how busy its lcores are; this takes "
+                     "DPDK 23.03 and rte_lcore_register_usage_cb (testpmd: "
+                     "--record-core-cycles), or percore_poll"},
+    /* Its main thread answers, which has other work. */
+    [POLLER_OVS] = {SOCK_STREAM, 5 * NS_PER_S, OVS("pmd-stats-show", ""),
+                    "none of its threads polls"},
+    /* Each of its reactors reads /proc/stat for an answer. */
+    [POLLER_SPDK] = {SOCK_STREAM, 5 * NS_PER_S,
+                     "{\"jsonrpc\":\"2.0\",\"id\":1,"
+                     "\"method\":\"framework_get_reactors\"}",
+                     "none of its threads polls"},
+};
+
+static void hang_up(struct poller_server *server) {
+  if (server->fd >= 0)
+    close(server->fd);
+  server->fd = -1;
+}
+
+static const char *what_is_read(const struct poller_server *server) {
+  bool all = true;
+  for (size_t i = 0; i < server->len; i++)
+    all &= server->threads[i].core >= 0;
+  return server->told == 0 ? dialects[server->dialect].nothing
+         : !all ? "its useful load is read in part: some threads may run on "
+                  "several cores; bind each to one"
+         : server->is_percent ? "its useful load is read, in whole percents"
+                              : "its useful load is read";
+}
+
+/* Ends a conversation. why: what failed, or NULL. A program may miss an
+ * interval or two if it is busy. One that does not answer, or has nothing to
+ * tell, is left alone for a while. A connection to DPDK is kept, because DPDK
+ * makes a thread for each. */
+static void conclude(struct poller_server *server, const char *why) {
+  bool is_read = why == NULL && server->told > 0;
+  server->misses = is_read ? 0 : why == NULL ? MISSES : server->misses + 1;
+  bool is_away = server->misses >= MISSES, is_new = server->said == NULL;
+  const char *said = why != NULL ? why : what_is_read(server);
+  if (is_new || ((is_read || is_away) && strcmp(server->said, said) != 0)) {
+    journal_say(&server->pollers->options.journal, JOURNAL_INFO,
+                "%s, pid %d: %s", server->name, (int)server->pid, said);
+    server->said = said;
+  }
+  if (!is_read || server->dialect != POLLER_DPDK)
+    hang_up(server);
+  server->is_asked = false;
+  server->due_ns = server->asked_ns - SOON_NS +
+                   (is_away ? AWAY_NS : dialects[server->dialect].period_ns);
+}
+
+/* Asks, or concludes if that fails. */
+static void ask(struct poller_server *server, const char *question) {
+  server->is_asked = true;
+  server->length = 0;
+  if (send(server->fd, question, strlen(question),
+           MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    conclude(server, ENDS);
+}
+
+static void begin(struct poller_server *server, uint64_t now_ns) {
+  const char *why = poller_connect(server, dialects[server->dialect].type);
+  server->told = server->asked_on = 0;
+  server->asked_ns = now_ns;
+  server->asked_tsc = percore_tsc();
+  if (why == NULL)
+    ask(server, dialects[server->dialect].question);
+  else
+    conclude(server, why);
+}
+
+/* Takes an answer, and asks what it does not tell. */
+static void take(struct poller_server *server) {
+  char question[64];
+  poller_answer_take(server, server->answer);
+  if (server->dialect == POLLER_OVS && server->told == 0 &&
+      server->asked_on++ == 0) {
+    /* Since Open vSwitch 4.0, it tells only percents of the last seconds. */
+    ask(server, OVS("pmd-rxq-show", "\"-secs\",\"5\""));
+    return;
+  }
+  while (server->asked_on < server->len &&
+         server->threads[server->asked_on].core >= 0)
+    server->asked_on++;
+  if (server->dialect != POLLER_DPDK || server->asked_on == server->len) {
+    conclude(server, NULL);
+    return;
+  }
+  snprintf(question, sizeof(question), "/eal/lcore/info,%" PRIu64,
+           server->threads[server->asked_on++].id);
+  ask(server, question);
+}
+
+/* Reads a part of an answer. DPDK tells its version before the first. */
+static void hear(struct poller_server *server) {
+  ssize_t got = recv(server->fd, server->answer + server->length,
+                     sizeof(server->answer) - 1 - server->length, MSG_DONTWAIT);
+  if (got <= 0) {
+    conclude(server, ENDS);
+    return;
+  }
+  server->length += (size_t)got;
+  server->answer[server->length] = '\0';
+  if (!poller_answer_is_whole(server->answer, server->length)) {
+    if (server->length == sizeof(server->answer) - 1)
+      conclude(server, "its answer is longer than 1 MiB");
+  } else if (strstr(server->answer, "\"max_output_len\"") != NULL)
+    server->length = 0;
+  else
+    take(server);
+}
+
+/* Waits for answers. Returns false if all have come, or it is too late. */
+static bool wait_for_answers(struct pollers *pollers, uint64_t end_ns) {
+  struct pollfd polled[POLLER_SERVERS_MAX];
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  bool any = false;
+  for (size_t i = 0; i < pollers->len; i++) {
+    const struct poller_server *server = pollers->servers[i];
+    any |= server->is_asked;
+    polled[i] = (struct pollfd){.fd = server->is_asked ? server->fd : -1,
+                                .events = POLLIN};
+  }
+  if (!any || now_ns >= end_ns ||
+      poll(polled, pollers->len, (int)((end_ns - now_ns) / 1000000) + 1) <= 0)
+    return false;
+  for (size_t i = 0; i < pollers->len; i++)
+    if (polled[i].revents != 0)
+      hear(pollers->servers[i]);
+  return true;
+}
+
+void pollers_ask(struct pollers *pollers) {
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  for (size_t i = 0; i < pollers->len; i++)
+    if (now_ns >= pollers->servers[i]->due_ns)
+      begin(pollers->servers[i], now_ns);
+  while (wait_for_answers(pollers, now_ns + ANSWER_NS))
+    ;
+  for (size_t i = 0; i < pollers->len; i++) {
+    struct poller_server *server = pollers->servers[i];
+    if (server->is_asked)
+      conclude(
+          server,
+          "it does not answer within 200 ms; it may hang, or be very busy");
+    for (size_t t = 0; t < server->len; t++)
+      if (server->threads[t].told_tsc > server->asked_tsc)
+        poller_thread_count(server, &server->threads[t]);
+      else
+        poller_thread_forget(server, &server->threads[t]);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * The thread
+ */
+
+/* Frees the programs that have ended, or all. */
+static void free_servers(struct pollers *pollers, bool all) {
+  size_t kept = 0;
+  for (size_t i = 0; i < pollers->len; i++) {
+    struct poller_server *server = pollers->servers[i];
+    if (!all &&
+        (server->is_given || kill(server->pid, 0) == 0 || errno == EPERM)) {
+      pollers->servers[kept++] = server;
+      continue;
+    }
+    for (size_t t = 0; t < server->len; t++)
+      poller_thread_forget(server, &server->threads[t]);
+    hang_up(server);
+    free(server->threads);
+    free(server);
+  }
+  pollers->len = kept;
+}
+
+/* While no program is asked, the thread only looks for some. */
+static void *run(void *argument) {
+  struct pollers *pollers = argument;
+  uint64_t look_ns = 0, rest_ns;
+  do {
+    uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+    if (now_ns >= look_ns) {
+      pollers_find(pollers);
+      look_ns = now_ns + LOOK_NS - SOON_NS;
+    }
+    pollers_ask(pollers);
+    free_servers(pollers, false);
+    rest_ns = MAX(pollers->options.interval_ns, LOOK_NS);
+    for (size_t i = 0; i < pollers->len; i++)
+      if (pollers->servers[i]->misses < MISSES)
+        rest_ns = pollers->options.interval_ns;
+  } while (sampling_thread_sleep_to_grid(&pollers->sampling, rest_ns,
+                                         MIN(LEAD_NS, rest_ns / 2)));
+  return NULL;
+}
+
+int pollers_start(struct pollers **pollers,
+                  const struct pollers_options *options) {
+  bool any = false;
+  for (int d = 0; d < POLLER_DIALECTS; d++)
+    any |= options->wanted[d] || options->sockets[d].len > 0;
+  *pollers = any ? calloc(1, sizeof(**pollers)) : NULL;
+  if (*pollers == NULL)
+    return any ? -ENOMEM : 0;
+  (*pollers)->options = *options;
+  return sampling_thread_start(&(*pollers)->sampling, run, *pollers);
+}
+
+/* If the thread hangs in a file system, it is left to the end of the process.
+ */
+void pollers_close(struct pollers *pollers) {
+  if (pollers == NULL ||
+      !sampling_thread_stop(&pollers->sampling,
+                            clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S))
+    return;
+  free_servers(pollers, true);
+  if (pollers->region != NULL)
+    percore_destroy(pollers->region);
+  if (pollers->proc != NULL)
+    closedir(pollers->proc);
+  free(pollers);
+}

@@ -1,0 +1,141 @@
+/* poller: how useful are threads that poll, of programs that do not call
+ * percore_poll? Some programs tell how many cycles each of their threads has
+ * worked, and how many it has polled. The way of an answer:
+ *
+ *   find.c     finds the programs, by the names of their threads, and the
+ *              sockets on which they listen
+ *   ask.c      asks all of them in each interval, in a thread of its own
+ *   answer.c   reads the answer: JSON and, of Open vSwitch, a text in it
+ *   join.c     joins the cycles with the CPU time of the thread, and counts in
+ *              the region `pollers` as the thread would itself
+ *
+ * From there on it is a region like any other: collectd's plugin reads it as
+ * src/plugin/regions.h draws, percore in src/tool/top.c. This folder does not
+ * depend on collectd, nor on the internals of region/: it uses percore.h.
+ *
+ * A program that hangs, or answers what it should not, delays nothing but its
+ * own figures. find.c says whose programs are asked at all. */
+#ifndef PERCORE_POLLER_H
+#define PERCORE_POLLER_H
+
+#include "base/names.h"
+#include "cycles/journal.h"
+#include "cycles/sampling_thread.h"
+#include "percore.h"
+
+#include <dirent.h>
+#include <sys/types.h>
+
+#define POLLERS_REGION "pollers"
+
+enum poller_dialect { POLLER_DPDK, POLLER_OVS, POLLER_SPDK, POLLER_DIALECTS };
+
+/* Pointers must stay valid until pollers_close. */
+struct pollers_options {
+  bool wanted[POLLER_DIALECTS];          /* which programs are looked for */
+  struct names sockets[POLLER_DIALECTS]; /* paths; asked whoever listens */
+  struct names ignored;                  /* names of programs, not asked */
+  const char *runtime_dir; /* as in percore_create; NULL: the default */
+  uint64_t interval_ns;
+  /* Is told of each program what is read, or why not; then "; what to do". */
+  struct journal journal;
+};
+
+/* Starts a thread that looks for programs and asks them, at least once. If none
+ * is wanted, *pollers is NULL. Returns 0 or -errno. */
+struct pollers;
+int pollers_start(struct pollers **pollers,
+                  const struct pollers_options *options);
+
+/* Ends the thread, and the region. Accepts NULL. */
+void pollers_close(struct pollers *pollers);
+
+/* ---------------------------------------------------------------------------
+ * For the files above, and their tests
+ */
+
+enum {
+  POLLER_SERVERS_MAX = 64,
+  POLLER_LOOKS = 8,
+  POLLER_ANSWER_SIZE = 1 << 20 /* longer answers are refused */
+};
+
+/* A thread of which a program has told cycles. */
+struct poller_thread {
+  uint64_t id; /* the core; of DPDK the lcore */
+  int core;    /* the only one on which it may run; -1: unknown, or several */
+  int stat, schedstat, tid;       /* descriptors, if tid is not 0 */
+  uint64_t busy, total, told_tsc; /* the last answer; 0: none */
+  double share; /* of busy in total, since the answer before; NAN: unknown */
+  struct poller_cpu_time {
+    uint64_t ran_ns, waited_ns, slices; /* schedstat */
+    uint64_t at_ns, at_tsc;             /* when it was read */
+  } cpu;
+  bool is_attached;
+  percore_slot_t slot;
+};
+
+struct poller_server {
+  struct pollers *pollers;
+  enum poller_dialect dialect;
+  pid_t pid;                 /* 0: unknown */
+  bool is_given;             /* by an option: whoever listens at the path */
+  bool is_asked, is_percent; /* waits for an answer; that is whole percents */
+  char name[32], path[108];  /* of the process, of the socket */
+  int fd;                    /* -1: not connected */
+  int misses;                /* in a row */
+  /* CLOCK_MONOTONIC: when it was asked, and when it is asked and inspected
+   * next. */
+  uint64_t asked_ns, due_ns, inspect_ns, asked_tsc;
+  struct poller_thread *threads;
+  size_t len, told; /* threads; those with cycles in the answer */
+  size_t asked_on;  /* how many more questions were needed */
+  char answer[POLLER_ANSWER_SIZE];
+  size_t length;    /* of it, so far */
+  const char *said; /* what was told to the journal last */
+};
+
+struct pollers {
+  struct pollers_options options;
+  struct sampling_thread sampling;
+  struct poller_server *servers[POLLER_SERVERS_MAX];
+  size_t len;
+  struct percore_region *region; /* NULL: there was nothing to count yet */
+  DIR *proc;
+  unsigned looks;
+  struct {
+    int pid;
+    long at;
+  } seen[POLLER_LOOKS]; /* the newest process at a look, and its place in /proc
+                         */
+};
+
+/* find.c: look for new programs; find the socket of one, and connect without
+ * waiting. Return NULL, or why not. */
+void pollers_find(struct pollers *pollers);
+const char *poller_connect(struct poller_server *server, int type);
+
+/* ask.c: takes about 200 ms at most. */
+void pollers_ask(struct pollers *pollers);
+
+/* answer.c: is this a whole document, or only its beginning? */
+bool poller_answer_is_whole(const char *text, size_t length);
+/* Takes the cycles of threads from it; of DPDK also the core of an lcore. */
+void poller_answer_take(struct poller_server *server, const char *text);
+
+/* join.c: the thread with this number, or NULL if out of memory. */
+struct poller_thread *poller_thread(struct poller_server *server, uint64_t id);
+void poller_thread_tell(struct poller_server *server, uint64_t id,
+                        uint64_t busy, uint64_t total);
+/* Counts what it has done since the last call, or from `last` to thread->cpu.
+ */
+void poller_thread_count(struct poller_server *server,
+                         struct poller_thread *thread);
+void poller_thread_join(struct poller_server *server,
+                        struct poller_thread *thread,
+                        const struct poller_cpu_time *last);
+/* Forgets what it did before. */
+void poller_thread_forget(struct poller_server *server,
+                          struct poller_thread *thread);
+
+#endif

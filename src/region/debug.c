@@ -1,0 +1,188 @@
+/* debug.c: the checks of programs that are compiled with PERCORE_DEBUG: an
+ * update that is a mistake ends the program with a message. What cannot be
+ * decided passes: an update while another thread creates a region, or of a row
+ * that was removed while the thread might still use it. */
+#include "percore_config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "writer.h"
+
+/* Where the program made the call that is being checked. */
+static __thread const char *file = "";
+static __thread int line;
+
+void percore_debug_at_(const char *file_, int line_) {
+  file = file_;
+  line = line_;
+}
+
+static __attribute__((noreturn, format(printf, 1, 2))) void
+fail(const char *format, ...) {
+  va_list arguments;
+  fprintf(stderr, "percore: %s:%d: ", file, line);
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  fputc('\n', stderr);
+  abort();
+}
+
+void percore_debug_fail_(const char *message) { fail("%s", message); }
+
+/* ---------------------------------------------------------------------------
+ * What an address is
+ */
+
+/* A row of a table in a slot, or outside the slots. */
+struct place {
+  const struct percore_region *region;
+  const struct region_table *table;
+  uint32_t number, row, slot;
+  bool in_slot;
+};
+
+/* Finds the slot, or fails if the thread does not hold it. Returns false if the
+ * slot is a sink. */
+static bool find_slot(struct place *place, uint64_t *offset) {
+  const struct percore_region *region = place->region;
+  place->in_slot = *offset >= region->header->blocks_offset;
+  if (!place->in_slot)
+    return true;
+  *offset -= region->header->blocks_offset;
+  place->slot = (uint32_t)(*offset / region->block_stride);
+  *offset %= region->block_stride;
+  if (region_slot_is_own(region, place->slot))
+    return *offset < region->block_stride - REGION_SPARE_SIZE;
+  if (region_slot_is_of_parent(region, place->slot))
+    return false;
+  fail("%s", region_slot_has_owner(region, place->slot)
+                 ? "the slot belongs to another thread: attach each thread"
+                 : "the slot has been detached");
+}
+
+/* Finds the row that begins at an offset. Returns false for the row after the
+ * last, which is a sink. */
+static bool find_row(struct place *place, uint64_t offset) {
+  const struct percore_region *region = place->region;
+  for (uint32_t t = 1; t < region->table_count; t++) {
+    const struct region_table *table = &region->tables[t];
+    bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0;
+    uint64_t first = place->in_slot ? table->slot_offset
+                                    : table->single_offset + 8 * consistent;
+    uint64_t row = (offset - first) / table->row_stride;
+    if ((place->in_slot && table->storage != PERCORE_PER_CORE) ||
+        row > table->max_rows || (offset - first) % table->row_stride != 0)
+      continue;
+    place->table = table;
+    place->number = t;
+    place->row = (uint32_t)row;
+    return row < table->max_rows;
+  }
+  fail("these are not the cells of a row: is the table one of this region?");
+}
+
+/* Returns false if the address is that of a sink, or cannot be looked up. */
+static bool find(struct place *place, const void *address) {
+  if (!region_find(address, &place->region))
+    return false;
+  if (place->region == NULL)
+    fail("no region has these cells: it has been destroyed, or the handle has "
+         "not been made");
+  if (place->region->is_sink)
+    return false;
+  uint64_t offset =
+      (uint64_t)((const unsigned char *)address - place->region->map);
+  return find_slot(place, &offset) && find_row(place, offset);
+}
+
+/* ---------------------------------------------------------------------------
+ * What may be done with it
+ */
+
+static const char *string_at(const struct place *place, uint32_t offset) {
+  const struct region_header *header = place->region->header;
+  return (const char *)region_at(place->region, header->strings_offset) +
+         offset;
+}
+
+static void check_row(const struct place *place) {
+  enum region_state state =
+      region_state(*region_generation(place->region, place->table, place->row));
+  const char *table = string_at(place, place->table->name);
+  if (state == REGION_FREE)
+    fail("table %s has no row %u: add rows with percore_row_add", table,
+         place->row);
+  if (state == REGION_GONE &&
+      !region_row_is_in_use(place->region, place->number, place->row))
+    fail("row %u of table %s has been removed", place->row, table);
+}
+
+static const struct region_field *field_of(const struct place *place,
+                                           uint32_t column) {
+  const struct region_table *table = place->table;
+  const struct region_field *field = &place->region->fields[table->first_field];
+  if (column >= table->columns)
+    fail("there is no such cell: rows of table %s have %u columns, and this is "
+         "column %u",
+         string_at(place, table->name), table->columns, column);
+  while (column >= field->column + field->cells)
+    field++;
+  return field;
+}
+
+void percore_debug_cell_(const void *cells, uint32_t column, int is_set) {
+  struct place place;
+  if (column >= PERCORE_MAX_COLUMNS)
+    fail("there is no such cell: column %u", column);
+  if (!find(&place, cells))
+    return;
+  check_row(&place);
+  const struct region_field *field = field_of(&place, column);
+  bool is_level = field->kind == PERCORE_GAUGE || field->kind == PERCORE_STATE;
+  if (is_level != (is_set != 0))
+    fail("field %s of table %s %s", string_at(&place, field->name),
+         string_at(&place, place.table->name),
+         is_level ? "is a gauge or a state: use percore_set"
+                  : "counts, and is never set: use percore_add");
+}
+
+void percore_debug_histogram_(const void *cells, uint32_t column,
+                              uint32_t sub_bits, uint32_t buckets) {
+  struct place place;
+  if (!find(&place, cells))
+    return;
+  check_row(&place);
+  const struct region_field *field =
+                                &place.region->fields[place.table->first_field],
+                            *end = field;
+  end += place.table->field_count;
+  while (field < end &&
+         (field->kind != PERCORE_HISTOGRAM || field->column != column ||
+          field->sub_bits != sub_bits || field->cells != buckets))
+    field++;
+  if (field == end)
+    fail("the histogram is one of another table than %s",
+         string_at(&place, place.table->name));
+}
+
+void percore_debug_row_(const void *cells) {
+  struct place place;
+  if (find(&place, cells))
+    check_row(&place);
+}
+
+void percore_debug_slot_(const void *head) {
+  struct place place;
+  uint64_t offset;
+  if (!region_find(head, &place.region))
+    return;
+  if (place.region == NULL)
+    fail("no region has this slot: it has been destroyed");
+  if (place.region->is_sink)
+    return;
+  offset = (uint64_t)((const unsigned char *)head - place.region->map);
+  (void)find_slot(&place, &offset);
+}

@@ -1,0 +1,18 @@
+/* latency_limit: what keeps a core out of its idle states. */
+#ifndef PERCORE_LATENCY_LIMIT_H
+#define PERCORE_LATENCY_LIMIT_H
+
+/* The longest exit latency of an idle state that the kernel may choose: what PM
+ * QoS allows; 0 if cpuidle is off. */
+struct latency_limit {
+  double us;      /* INFINITY: no limit */
+  char text[128]; /* what sets it: "/dev/cpu_dma_latency, held by tuned (8)" */
+};
+
+/* Reads the limit of a core. `root` precedes every path; "" is this machine.
+ * Reading /dev/cpu_dma_latency needs root; if it cannot be read, there is no
+ * limit. */
+void latency_limit_read(struct latency_limit *limit, const char *root,
+                        int core);
+
+#endif

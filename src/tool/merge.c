@@ -1,0 +1,357 @@
+#include "merge.h"
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/key_index.h"
+#include "tool.h"
+#include "values.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long to wait, once, for the answer of an instance. */
+enum { HELLO_WAIT_MS = 100 };
+/* the message in top.c states this limit */
+#define PAST_BYTES_MOST (UINT64_C(4) << 30)
+#define LIVE_ONCE (UINT64_C(1) << 32 | REGION_LIVE)
+
+/* ---------------------------------------------------------------------------
+ * Parts
+ */
+
+static void forget(struct merge_part *part) {
+  for (uint32_t t = 0; t < REGION_MAX_TABLES; t++) {
+    free(part->pasts[t].incarnations);
+    free(part->pasts[t].cells);
+  }
+  memset(part->pasts, 0, sizeof(part->pasts));
+  region_workers_forget(&part->workers);
+}
+
+static void end_part(struct merge_part *part) {
+  forget(part);
+  region_reader_close(part->reader);
+}
+
+void merge_close(struct merge *merge) {
+  for (size_t p = 0; p < merge->len; p++)
+    end_part(&merge->parts[p]);
+  free(merge->parts);
+  free(merge->names);
+  free(merge->added);
+}
+
+/* Adds a part, which owns the reader. */
+static int add_part(struct merge *merge, struct region_reader *reader,
+                    const char *instance) {
+  if (!array_grow(&merge->parts, merge->len, merge->len + 1,
+                  sizeof(*merge->parts))) {
+    region_reader_close(reader);
+    return -ENOMEM;
+  }
+  struct merge_part *part = &merge->parts[merge->len++];
+  part->reader = reader;
+  part->bytes_most = PAST_BYTES_MOST;
+  strcpy(part->instance, instance);
+  return 0;
+}
+
+/* Adds a part for each instance of the region that has none. Returns false if
+ * the region has no instances: it may itself be one of several. */
+static bool find_parts(struct merge *merge) {
+  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
+  struct listing listing;
+  struct region_title title;
+  bool any = false;
+  listing_read(&listing);
+  for (size_t i = 0; i < listing.len; i++) {
+    const char *name = listing.listed[i].name;
+    struct region_reader *reader;
+    size_t p = 0;
+    if (!region_title_split(&title, name, strlen(name)) ||
+        strcmp(title.region, merge->region) != 0)
+      continue;
+    any |= title.instance[0] != '\0';
+    while (p < merge->len && (merge->parts[p].is_over ||
+                              strcmp(merge->parts[p].instance, title.instance)))
+      p++;
+    if (p == merge->len &&
+        region_reader_open(&reader, title.region, region_title_instance(&title),
+                           &options) == 0)
+      (void)add_part(merge, reader, title.instance);
+  }
+  listing_free(&listing);
+  return any;
+}
+
+static enum region_event refresh(const struct merge *merge,
+                                 struct merge_part *part) {
+  enum region_event event = region_reader_refresh(part->reader);
+  const struct region_directory *directory =
+      region_reader_directory(part->reader);
+  if (event == REGION_CAME || (!part->has_answered && directory != NULL)) {
+    forget(part);
+    part->has_answered = true;
+    part->uid = region_reader_uid(part->reader);
+    part->is_new = !merge->is_one && directory->header.start_boottime_ns >=
+                                         merge->looked_boottime_ns;
+  }
+  return event;
+}
+
+/* Looks for parts that have come or gone. */
+static void look(struct merge *merge) {
+  uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+  size_t kept = 0;
+  for (size_t p = 0; p < merge->len; p++)
+    merge->parts[p].is_over |=
+        region_reader_presence(merge->parts[p].reader) == REGION_LEFT;
+  (void)find_parts(merge);
+  for (size_t p = 0; p < merge->len; p++) {
+    struct merge_part *part = &merge->parts[p];
+    if (!part->is_over)
+      (void)refresh(merge, part);
+    if ((part->is_over ||
+         region_reader_presence(part->reader) == REGION_ABSENT) &&
+        (kept > 0 || !part->has_answered)) /* else it describes the tables */
+      end_part(part);
+    else
+      merge->parts[kept++] = *part;
+  }
+  merge->len = kept;
+  merge->looked_boottime_ns = now_ns;
+}
+
+enum region_event merge_refresh(struct merge *merge) {
+  if (merge->is_one)
+    return refresh(merge, &merge->parts[0]);
+  look(merge);
+  return REGION_AS_BEFORE;
+}
+
+struct merge_part *merge_next(const struct merge *merge,
+                              const struct merge_part *part) {
+  size_t p = part == NULL ? 0 : (size_t)(part - merge->parts) + 1;
+  while (p < merge->len && !merge->is_one &&
+         (merge->parts[p].is_over || !merge->parts[p].has_answered ||
+          merge->parts[p].uid != merge->parts[0].uid))
+    p++;
+  return p < merge->len ? &merge->parts[p] : NULL;
+}
+
+size_t merge_count(const struct merge *merge) {
+  size_t count = 0;
+  for (struct merge_part *part = NULL;
+       (part = merge_next(merge, part)) != NULL;)
+    count++;
+  return count;
+}
+
+int merge_open(struct merge *merge, const char *command, const char *region,
+               bool each) {
+  *merge = (struct merge){.each = each, .region = region};
+  if (find_parts(merge))
+    look(merge);
+  while (merge->len > 0 && !merge->parts[0].has_answered) {
+    end_part(&merge->parts[0]);
+    memmove(merge->parts, merge->parts + 1,
+            --merge->len * sizeof(*merge->parts));
+  }
+  if (merge->len > 0)
+    return TOOL_OK;
+  merge_close(merge);
+  *merge = (struct merge){.region = region, .is_one = true};
+  struct region_reader *reader;
+  int status = target_open(command, region, &reader);
+  if (status != TOOL_OK)
+    return status;
+  if (add_part(merge, reader, "") != 0)
+    return say_failure(command, "%s", strerror(ENOMEM));
+  merge->parts[0].has_answered = true;
+  return TOOL_OK;
+}
+
+/* ---------------------------------------------------------------------------
+ * Tables
+ */
+
+bool merge_has_field(const struct merge *merge, uint32_t table, uint32_t f) {
+  const struct region_field *field =
+      field_of(merge_directory(merge), table, f).layout;
+  return merge->is_one || merge->each ||
+         (field->kind != PERCORE_STATE &&
+          (field->kind != PERCORE_GAUGE || field->aggregation != PERCORE_NONE));
+}
+
+static bool is_same(struct field_ref a, struct field_ref b) {
+  size_t size = offsetof(struct region_field, states) -
+                offsetof(struct region_field, kind);
+  return strcmp(a.described->name, b.described->name) == 0 &&
+         strcmp(field_unit(a), field_unit(b)) == 0 &&
+         memcmp(&a.layout->kind, &b.layout->kind, size) == 0;
+}
+
+/* Returns the number that table t of the first part has in another part, or -1
+ * if that has no such table with the same fields. */
+static int table_of(const struct merge *merge, const struct merge_part *part,
+                    uint32_t t) {
+  const struct region_directory *first = merge_directory(merge),
+                                *other = region_reader_directory(part->reader);
+  int found = target_table(other, first->described[t].name);
+  uint32_t fields = first->tables[t].field_count;
+  bool same = found >= 0 && other->tables[found].field_count == fields &&
+              other->tables[found].storage == first->tables[t].storage &&
+              other->header.core_count == first->header.core_count;
+  for (uint32_t f = 0; same && f < fields; f++)
+    same = is_same(field_of(first, t, f), field_of(other, (uint32_t)found, f));
+  return same ? found : -1;
+}
+
+/* ---------------------------------------------------------------------------
+ * Sums of rows
+ */
+
+/* A tile with the rows of all parts, with an index of their names. */
+struct sums {
+  struct merge *merge;
+  struct region_tile *tile;
+  struct key_index index;
+};
+
+static uint64_t *cells_of(const struct region_tile *tile, uint32_t i,
+                          uint32_t copy) {
+  size_t row = copy == 0 ? i : (size_t)(copy - 1) * tile->capacity + i;
+  return (copy == 0 ? tile->totals : tile->cores) + row * tile->columns;
+}
+
+static void add_cells(const struct region_directory *directory, uint32_t t,
+                      uint64_t *into, const uint64_t *cells, bool is_first) {
+  for (uint32_t f = 0; f < directory->tables[t].field_count; f++) {
+    const struct region_field *field = field_of(directory, t, f).layout;
+    bool is_gauge =
+        field->kind == PERCORE_GAUGE || field->kind == PERCORE_STATE;
+    for (uint32_t c = field->column; c < field->column + field->cells; c++)
+      if (is_first)
+        into[c] = cells[c];
+      else if (is_gauge)
+        into[c] = region_combine_gauges(field->aggregation, into[c], cells[c]);
+      else if (field->kind != PERCORE_UPDOWN &&
+               (into[c] == MERGE_UNKNOWN || cells[c] == MERGE_UNKNOWN))
+        into[c] = MERGE_UNKNOWN;
+      else
+        into[c] += cells[c];
+  }
+}
+
+static const char *name_of(const void *names, uint32_t row) {
+  return ((const char(*)[MERGE_ROW_SIZE])names)[row];
+}
+
+/* Adds row i of a part's tile. Returns false if out of memory. */
+static bool add_row(struct sums *sums, const struct merge_part *part,
+                    const struct region_tile *from, uint32_t i) {
+  const struct merge *merge = sums->merge;
+  struct region_tile *tile = sums->tile;
+  char *name = merge->names[tile->rows];
+  uint32_t row;
+  if (region_state(from->generations[i]) != REGION_LIVE ||
+      tile->rows == tile->capacity ||
+      !region_reader_row_name(part->reader, from->table, from->first_row + i,
+                              from->generations[i], name))
+    return true;
+  if (merge->each) {
+    strcat(name, "@");
+    strcat(name, part->instance);
+  }
+  if (!key_index_find(&sums->index, name, &row)) {
+    if (!key_index_reserve(&sums->index))
+      return false;
+    row = tile->rows++;
+    tile->generations[row] = LIVE_ONCE;
+    key_index_add(&sums->index, row);
+  }
+  tile->torn[row] |= from->torn[i];
+  for (uint32_t copy = 0;
+       copy == 0 || (tile->cores != NULL && copy <= tile->core_count); copy++) {
+    bool *added = &merge->added[(size_t)copy * tile->capacity + row];
+    if (copy > 0 && !from->core_used[copy - 1])
+      continue;
+    add_cells(merge_directory(merge), tile->table, cells_of(tile, row, copy),
+              cells_of(from, i, copy), !*added);
+    *added = true;
+  }
+  return true;
+}
+
+static int add_rows(struct sums *sums, struct merge_part *part,
+                    merge_take *take) {
+  struct region_tile from, *tile = sums->tile;
+  int t = table_of(sums->merge, part, tile->table), status = 0;
+  if (t < 0)
+    return 0;
+  if (region_tile_init(&from, part->reader, (uint32_t)t, TILE_ROWS,
+                       tile->want) != 0)
+    return -errno;
+  for (uint32_t first = 0; status == 0; first += from.rows) {
+    region_tile_read(part->reader, &from, first);
+    status = take(part, &from);
+    if (from.rows == 0)
+      break;
+    for (uint32_t i = 0; i < from.rows && status == 0; i++)
+      status = add_row(sums, part, &from, i) ? 0 : -ENOMEM;
+    for (uint32_t core = 0; core < from.core_count; core++)
+      tile->core_used[core] |= from.core_used[core];
+  }
+  region_tile_free(&from);
+  return status;
+}
+
+/* Makes room for the rows of all parts. Returns false if out of memory. */
+static bool make_room(struct sums *sums) {
+  struct merge *merge = sums->merge;
+  uint64_t rows = 1, copies = sums->tile->cores != NULL
+                                  ? 1 + (uint64_t)sums->tile->core_count
+                                  : 1;
+  for (struct merge_part *part = NULL;
+       (part = merge_next(merge, part)) != NULL;) {
+    int t = table_of(merge, part, sums->tile->table);
+    rows += t < 0 ? 0 : region_reader_rows(part->reader, (uint32_t)t);
+  }
+  free(merge->names);
+  free(merge->added);
+  merge->names = calloc(rows, sizeof(*merge->names));
+  merge->added = calloc(rows * copies, sizeof(*merge->added));
+  key_index_init_names(&sums->index, merge->names, name_of);
+  return merge->names != NULL && merge->added != NULL && rows < UINT32_MAX &&
+         region_tile_resize(sums->tile, (uint32_t)rows);
+}
+
+int merge_read(struct merge *merge, struct region_tile *tile,
+               uint32_t first_row, merge_take *take) {
+  struct sums sums = {.merge = merge, .tile = tile};
+  struct merge_part *part = NULL;
+  if (merge->is_one) {
+    region_tile_read(merge->parts[0].reader, tile, first_row);
+    return take(&merge->parts[0], tile);
+  }
+  tile->rows = 0;
+  if (first_row > 0)
+    return 0;
+  int status = make_room(&sums) ? 0 : -ENOMEM;
+  while (status == 0 && (part = merge_next(merge, part)) != NULL)
+    status = add_rows(&sums, part, take);
+  key_index_free(&sums.index);
+  return status;
+}
+
+bool merge_row_name(const struct merge *merge, const struct region_tile *tile,
+                    uint32_t i, char name[MERGE_ROW_SIZE]) {
+  if (!merge->is_one)
+    memcpy(name, merge->names[i], MERGE_ROW_SIZE);
+  return region_state(tile->generations[i]) == REGION_LIVE &&
+         (!merge->is_one ||
+          region_reader_row_name(merge->parts[0].reader, tile->table,
+                                 tile->first_row + i, tile->generations[i],
+                                 name));
+}

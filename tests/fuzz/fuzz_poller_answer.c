@@ -1,0 +1,34 @@
+/* Fuzz target: what programs that poll answer. The first byte chooses the
+ * program. Whatever it answers, twice, the share of a thread is unknown or from
+ * 0 to 1, and its core exists. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cycles/core_set.h"
+#include "poller/poller.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size == 0)
+    return 0;
+  struct poller_server server = {
+      .dialect = (enum poller_dialect)(data[0] % POLLER_DIALECTS)};
+  char *text = malloc(size);
+  memcpy(text, data + 1, size - 1);
+  text[size - 1] = '\0';
+  bool is_whole = poller_answer_is_whole(text, size - 1);
+  for (int i = 0; i < 2 && is_whole; i++)
+    poller_answer_take(&server, text);
+  for (size_t i = 0; i < server.len; i++) {
+    double share = server.threads[i].share;
+    if (!isnan(share) && !(share >= 0 && share <= 1))
+      abort();
+    if (server.threads[i].core < -1 || server.threads[i].core >= CORES_MAX)
+      abort();
+  }
+  free(server.threads);
+  free(text);
+  return 0;
+}

@@ -1,0 +1,532 @@
+/* Tests the conversation with programs that poll, and how their threads are
+ * counted. The programs are threads of this one, which listen at given sockets;
+ * the clock of their cycles is that of this machine. */
+#include "region_unit.h"
+#include "unit.h"
+
+#include "poller/poller.h"
+#include "region/worker.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { PROGRAMS = 2, LCORE = 7 };
+
+struct program {
+  char path[64];
+  int listener, type;
+  pthread_t thread;
+  /* Writes what is sent instead of the n-th answer, from 0. */
+  void (*answer)(struct program *program, int fd, unsigned n);
+  const char *greeting;
+  unsigned questions; /* of all connections */
+  uint64_t since_tsc, total;
+  int core;
+};
+
+static struct program programs[PROGRAMS];
+static struct pollers *pollers;
+static char directory[32];
+static char told[4096]; /* to the journal */
+static uint64_t tsc_hz; /* of count() */
+
+/* ---------------------------------------------------------------------------
+ * Programs
+ */
+
+static void put(int fd, const char *format, ...) {
+  char text[1024];
+  va_list list;
+  va_start(list, format);
+  int length = vsnprintf(text, sizeof(text), format, list);
+  va_end(list);
+  (void)!send(fd, text, (size_t)length, MSG_NOSIGNAL);
+}
+
+static void put_core(const struct program *program, int fd) {
+  put(fd, "{\"/eal/lcore/info\":{\"lcore_id\":%d,\"cpuset\":[%d]}}", LCORE,
+      program->core);
+}
+
+static void put_cycles(int fd, uint64_t busy, uint64_t total) {
+  put(fd,
+      "{\"/eal/lcore/usage\":{\"lcore_ids\":[%d],\"busy_cycles\":[%lu],"
+      "\"total_cycles\":[%lu]}}",
+      LCORE, busy, total);
+}
+
+/* It is busy for a quarter. Its cycles grow less than the clock however late
+ * the answer is read. */
+static void answer_well(struct program *program, int fd, unsigned n) {
+  if (n == 1)
+    put_core(program, fd);
+  else
+    put_cycles(fd, n, 4 * n);
+}
+
+static void *serve(void *argument) {
+  struct program *program = argument;
+  char question[256];
+  for (int fd; (fd = accept(program->listener, NULL, NULL)) >= 0; close(fd)) {
+    if (program->greeting != NULL)
+      put(fd, "%s", program->greeting);
+    while (recv(fd, question, sizeof(question), 0) > 0)
+      program->answer(
+          program, fd,
+          __atomic_fetch_add(&program->questions, 1, __ATOMIC_RELAXED));
+  }
+  return NULL;
+}
+
+static void start(struct program *program, enum poller_dialect dialect,
+                  void (*answer)(struct program *, int, unsigned)) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  size_t number = (size_t)(program - programs);
+  bool is_dpdk = dialect == POLLER_DPDK;
+  snprintf(program->path, sizeof(program->path), "%s/%zu", directory, number);
+  strcpy(address.sun_path, program->path);
+  program->answer = answer;
+  program->greeting =
+      is_dpdk ? "{\"version\":\"DPDK 24.11\",\"max_output_len\":16384}" : NULL;
+  program->listener = socket(
+      AF_UNIX, (is_dpdk ? SOCK_SEQPACKET : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+  assert_return_code(bind(program->listener, (void *)&address, sizeof(address)),
+                     errno);
+  assert_return_code(listen(program->listener, 1), errno);
+  pthread_create(&program->thread, NULL, serve, program);
+  static const char *paths[POLLER_DIALECTS][PROGRAMS];
+  struct names *sockets = &pollers->options.sockets[dialect];
+  sockets->list = paths[dialect];
+  sockets->list[sockets->len++] = program->path;
+}
+
+/* ---------------------------------------------------------------------------
+ * Pollers without their thread, and a thread that polls
+ */
+
+static void hear(void *context, enum journal_level level, const char *line) {
+  (void)context;
+  (void)level;
+  snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s\n", line);
+}
+
+static int core; /* to which the thread that polls is bound */
+static sem_t polls;
+static pthread_t poller;
+static int poller_tid;
+
+static void *poll_on(void *argument) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((size_t)core, &set);
+  sched_setaffinity(0, sizeof(set), &set);
+  poller_tid = gettid();
+  sem_post(&polls);
+  pause();
+  return argument;
+}
+
+static void begin(void) {
+  cpu_set_t set;
+  unit_make_runtime_dir();
+  memset(programs, 0, sizeof(programs));
+  told[0] = '\0';
+  tsc_hz = 1000000000;
+  strcpy(directory, "/tmp/percore-unit-XXXXXX");
+  assert_non_null(mkdtemp(directory));
+  sched_getaffinity(0, sizeof(set), &set);
+  for (core = 0; !CPU_ISSET((size_t)core, &set);)
+    core++;
+  sem_init(&polls, 0, 0);
+  pthread_create(&poller, NULL, poll_on, NULL);
+  sem_wait(&polls);
+  pollers = calloc(1, sizeof(*pollers));
+  pollers->options.journal.write = hear;
+}
+
+static void end(void) {
+  pollers_close(pollers);
+  for (int i = 0; i < PROGRAMS; i++)
+    if (programs[i].listener > 0) {
+      shutdown(programs[i].listener, SHUT_RDWR);
+      pthread_join(programs[i].thread, NULL);
+      close(programs[i].listener);
+      unlink(programs[i].path);
+    }
+  pthread_cancel(poller);
+  pthread_join(poller, NULL);
+  rmdir(directory);
+  unit_remove_runtime_dir();
+}
+
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};
+
+/* Only the given sockets are asked. */
+static struct poller_server *ask(void) {
+  if (pollers->len == 0)
+    pollers_find(pollers);
+  pollers_ask(pollers);
+  return pollers->servers[0];
+}
+
+static struct poller_server *start_dpdk(void (*answer)(struct program *, int,
+                                                       unsigned)) {
+  programs[0].core = core;
+  start(&programs[0], POLLER_DPDK, answer);
+  return ask();
+}
+
+/* ---------------------------------------------------------------------------
+ */
+
+TEST(a_thread_is_known_from_its_second_answer_on) {
+  struct poller_server *server = start_dpdk(answer_well);
+  assert_int_equal(server->len, 1);
+  assert_int_equal(server->threads[0].core, core);
+  assert_nan(server->threads[0].share);
+  assert_false(server->threads[0].is_attached);
+  ask();
+  assert_near(server->threads[0].share, 0.25, 0.01);
+  assert_true(server->threads[0].is_attached);
+  assert_int_equal(programs[0].questions, 3); /* and one for its core */
+  assert_non_null(strstr(told, ": its useful load is read"));
+}
+
+TEST(the_thread_that_is_bound_to_the_core_is_joined) {
+  struct poller_server *server = start_dpdk(answer_well);
+  assert_int_equal(server->threads[0].tid, poller_tid);
+}
+
+TEST(an_lcore_on_a_core_to_which_no_thread_is_bound_counts_nothing) {
+  programs[0].core = 8000;
+  start(&programs[0], POLLER_DPDK, answer_well);
+  ask();
+  ask();
+  assert_int_equal(pollers->servers[0]->threads[0].core, 8000);
+  assert_null(pollers->region);
+}
+
+/* ---------------------------------------------------------------------------
+ * Cycles that cannot be right
+ */
+
+static uint64_t busy, total; /* of the next answer */
+
+static void answer_these(struct program *program, int fd, unsigned n) {
+  if (n == 1)
+    put_core(program, fd);
+  else
+    put_cycles(fd, busy, total);
+}
+
+static double tell(uint64_t more_busy, uint64_t more_total) {
+  busy += more_busy;
+  total += more_total;
+  return ask()->threads[0].share;
+}
+
+static const struct poller_thread *start_told(void) {
+  busy = total = UINT64_C(1) << 40;
+  start(&programs[0], POLLER_DPDK, answer_these);
+  programs[0].core = core;
+  ask();
+  return &pollers->servers[0]->threads[0];
+}
+
+TEST(each_counter_may_be_set_back_alone) {
+  const struct poller_thread *thread = start_told();
+  assert_near(tell(10, 40), 0.25, 1e-9);
+  assert_nan(tell(-busy, 40)); /* testpmd's start, and clear fwd stats */
+  assert_false(thread->is_attached);
+  assert_near(tell(30, 40), 0.75, 1e-9);
+  assert_true(thread->is_attached);
+  assert_nan(tell(10, -total / 2));
+  assert_near(tell(10, 40), 0.25, 1e-9);
+  assert_nan(tell(-busy, -total)); /* pmd-stats-clear */
+  assert_near(tell(10, 40), 0.25, 1e-9);
+}
+
+TEST(a_thread_that_does_not_poll_has_no_useful_load) {
+  start_told();
+  assert_nan(tell(0, 0));
+}
+
+TEST(busy_cycles_beyond_the_total_are_not_believed) {
+  start_told();
+  assert_nan(tell(41, 40));
+}
+
+TEST(more_cycles_than_the_clock_are_not_believed) {
+  start_told();
+  assert_nan(tell(10, percore_tsc()));
+  assert_nan(tell(0, UINT64_MAX));
+}
+
+/* ---------------------------------------------------------------------------
+ * What is counted
+ */
+
+static struct region_workers workers;
+
+static const struct region_worker *read_worker(struct region_reader *reader,
+                                               uint64_t now_tsc) {
+  assert_int_equal(region_workers_read(&workers, reader, 1, now_tsc, 0), 0);
+  return &workers.list[core];
+}
+
+/* Counts a second in which the thread ran and waited for parts of the time. */
+static void count(struct poller_thread *thread, double ran, double waited,
+                  uint64_t slices) {
+  struct poller_cpu_time last = thread->cpu;
+  thread->cpu.at_ns += 1000000000;
+  thread->cpu.at_tsc += tsc_hz;
+  thread->cpu.ran_ns += (uint64_t)(ran * 1e9);
+  thread->cpu.waited_ns += (uint64_t)(waited * 1e9);
+  thread->cpu.slices += slices;
+  poller_thread_join(pollers->servers[0], thread, &last);
+}
+
+static struct region_reader *connect_reader(void) {
+  struct region_reader_options options = {.hello_wait_ms = 60000};
+  struct region_reader *reader;
+  assert_return_code(
+      region_reader_open(&reader, POLLERS_REGION, NULL, &options), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  return reader;
+}
+
+TEST(useful_is_the_busy_share_of_the_cpu_time) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  thread->share = 0.5;
+  count(thread, 0.4, 0.5, 3);
+  struct region_reader *reader = connect_reader();
+  tsc_hz = region_reader_directory(reader)->header.tsc_hz;
+  read_worker(reader, thread->cpu.at_tsc);
+  count(thread, 0.4, 0.5, 3);
+  const struct region_worker *worker = read_worker(reader, thread->cpu.at_tsc);
+  assert_near(worker->useful, 0.2, 1e-6);
+  assert_near(worker->polled_empty, 0.2, 1e-6);
+  assert_near(worker->slept, 0.1, 1e-6);
+  assert_true(worker->polls);
+  assert_int_equal(worker->growth[REGION_CORE_POLLS], 0);
+  assert_non_null(strstr(worker->slot.name, "/7"));
+  region_workers_forget(&workers);
+  region_reader_close(reader);
+}
+
+TEST(a_thread_is_not_stuck_between_two_questions) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  thread->share = 0.5;
+  count(thread, 1, 0, 1);
+  struct region_reader *reader = connect_reader();
+  tsc_hz = region_reader_directory(reader)->header.tsc_hz;
+  for (uint64_t s = 100; s < 120; s += 5) {
+    region_workers_read(&workers, reader, s * 1000000000,
+                        thread->cpu.at_tsc + (s - 99) * tsc_hz, 0);
+    assert_true(workers.list[core].polls);
+    assert_true(workers.list[core].still_ns == 0);
+  }
+  region_workers_forget(&workers);
+  region_reader_close(reader);
+}
+
+static double useful(struct poller_thread *thread, double ran,
+                     uint64_t slices) {
+  uint64_t before = thread->slot.head->busy_cycles;
+  count(thread, ran, 0, slices);
+  return (double)(thread->slot.head->busy_cycles - before) / (double)tsc_hz;
+}
+
+TEST(a_thread_that_was_never_switched_out_has_run_all_the_time) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  thread->share = 1;
+  count(thread, 1, 0, 0);
+  assert_near(useful(thread, 0.995, 0), 1, 1e-6); /* less than a tick lacks */
+  assert_near(useful(thread, 0.995, 1), 0.995, 1e-6);
+  assert_near(useful(thread, 0.6, 0), 0.6, 1e-6); /* it does not run now */
+  assert_near(useful(thread, 1.004, 1), 1, 1e-6);
+}
+
+/* ---------------------------------------------------------------------------
+ * Servers that do not answer as they should
+ */
+
+static void answer_nothing(struct program *program, int fd, unsigned n) {
+  (void)program, (void)fd, (void)n;
+}
+
+static void answer_half(struct program *program, int fd, unsigned n) {
+  (void)program, (void)n;
+  put(fd, "{\"result\":\"pmd thread numa_id 0 core_id 1:\\n");
+}
+
+static void answer_at_length(struct program *program, int fd, unsigned n) {
+  (void)program, (void)n;
+  for (int i = 0; i < 1100; i++)
+    put(fd, "{%1000s", "");
+}
+
+static void answer_the_end(struct program *program, int fd, unsigned n) {
+  (void)program, (void)n;
+  shutdown(fd, SHUT_RDWR);
+}
+
+static void check_refused(enum poller_dialect dialect,
+                          void (*answer)(struct program *, int, unsigned),
+                          const char *why) {
+  start(&programs[0], dialect, answer);
+  const struct poller_server *server = ask();
+  assert_int_equal(server->told, 0);
+  assert_int_equal(server->fd, -1);
+  assert_non_null(strstr(told, why));
+}
+
+TEST(a_program_that_does_not_answer_is_not_waited_for) {
+  check_refused(POLLER_DPDK, answer_nothing, "does not answer within 200 ms");
+}
+
+TEST(half_an_answer_is_none) {
+  check_refused(POLLER_OVS, answer_half, "does not answer within 200 ms");
+}
+
+TEST(an_answer_of_more_than_1_mib_is_refused) {
+  check_refused(POLLER_OVS, answer_at_length, "longer than 1 MiB");
+}
+
+TEST(a_program_that_ends_the_connection_is_refused) {
+  check_refused(POLLER_SPDK, answer_the_end, "ends the connection");
+}
+
+TEST(a_program_that_is_not_there_is_refused) {
+  start(&programs[0], POLLER_DPDK, answer_well);
+  unlink(programs[0].path);
+  ask();
+  assert_non_null(strstr(told, "No such file or directory"));
+}
+
+TEST(after_three_misses_a_program_is_left_alone) {
+  const struct poller_server *server = start_dpdk(answer_the_end);
+  for (int i = 0; i < 5; i++)
+    ask();
+  assert_int_equal(programs[0].questions, 3);
+  assert_true(server->due_ns > server->asked_ns);
+  assert_non_null(strstr(told, "ends the connection"));
+  assert_null(strstr(strstr(told, "ends the connection") + 1, "pid"));
+}
+
+TEST(a_miss_or_two_are_not_told) {
+  struct poller_server *server = start_dpdk(answer_well);
+  told[0] = '\0';
+  programs[0].answer = answer_the_end;
+  ask();
+  ask();
+  programs[0].answer = answer_well;
+  ask();
+  ask();
+  assert_string_equal(told, "");
+  assert_false(isnan(server->threads[0].share));
+}
+
+TEST(a_program_that_does_not_answer_delays_no_other) {
+  programs[0].core = core;
+  start(&programs[0], POLLER_SPDK, answer_nothing);
+  start(&programs[1], POLLER_DPDK, answer_well);
+  ask();
+  for (size_t i = 0; i < pollers->len; i++)
+    assert_int_equal(pollers->servers[i]->told,
+                     pollers->servers[i]->dialect == POLLER_DPDK);
+}
+
+/* ---------------------------------------------------------------------------
+ * Open vSwitch
+ */
+
+static void answer_in_pieces(struct program *program, int fd, unsigned n) {
+  (void)program, (void)n;
+  put(fd, "{\"id\":0,\"result\":\"pmd thread numa_id 0 core_id 3:\\n  idle ");
+  put(fd, "cycles: 60 (60.00%%)\\n  processing cycles: 4");
+  put(fd, "0 (40.00%%)\\n\"}");
+}
+
+TEST(the_pieces_of_an_answer_are_put_together) {
+  start(&programs[0], POLLER_OVS, answer_in_pieces);
+  const struct poller_server *server = ask();
+  assert_int_equal(server->told, 1);
+  assert_int_equal(server->threads[0].core, 3);
+  assert_true(server->threads[0].total == 100);
+}
+
+TEST(open_vswitch_is_asked_every_5_s_at_most) {
+  start(&programs[0], POLLER_OVS, answer_in_pieces);
+  const struct poller_server *server = ask();
+  ask();
+  ask();
+  assert_int_equal(programs[0].questions, 1);
+  assert_true(server->due_ns - server->asked_ns >= UINT64_C(4500000000));
+}
+
+static void answer_as_4(struct program *program, int fd, unsigned n) {
+  (void)program;
+  put(fd, n == 0 ? "{\"result\":\"pmd thread numa_id 0 core_id 3:\\n\\n  "
+                   "Iterations: 7\\n\"}"
+                 : "{\"result\":\"pmd thread numa_id 0 core_id 3:\\n  port: p  "
+                   "queue-id: 0 (enabled)   pmd usage: 40 %%\\n  overhead: 2 "
+                   "%%\\n\"}");
+}
+
+TEST(open_vswitch_4_is_asked_for_percents) {
+  start(&programs[0], POLLER_OVS, answer_as_4);
+  const struct poller_server *server = ask();
+  assert_int_equal(programs[0].questions, 2);
+  assert_near(server->threads[0].share, 0.42, 1e-9);
+  assert_non_null(strstr(told, "in whole percents"));
+}
+
+static void answer_no_threads(struct program *program, int fd, unsigned n) {
+  (void)program, (void)n;
+  put(fd, "{\"id\":0,\"result\":null,\"error\":\"no datapath\"}");
+}
+
+TEST(an_open_vswitch_whose_threads_do_not_poll_is_left_alone) {
+  start(&programs[0], POLLER_OVS, answer_no_threads);
+  const struct poller_server *server = ask();
+  assert_non_null(strstr(told, "none of its threads polls"));
+  assert_true(server->due_ns - server->asked_ns >= UINT64_C(59000000000));
+}
+
+/* ---------------------------------------------------------------------------
+ * DPDK
+ */
+
+static void answer_null(struct program *program, int fd, unsigned n) {
+  (void)program, (void)n;
+  put(fd, "{\"/eal/lcore/usage\":null}");
+}
+
+TEST(a_dpdk_that_tells_nothing_is_left_alone_with_advice) {
+  const struct poller_server *server = start_dpdk(answer_null);
+  assert_non_null(strstr(told, "; "));
+  assert_non_null(strstr(told, "rte_lcore_register_usage_cb"));
+  assert_int_equal(server->fd, -1); /* it serves few connections */
+}
+
+TEST(the_connection_to_a_dpdk_that_tells_cycles_is_kept) {
+  const struct poller_server *server = start_dpdk(answer_well);
+  int fd = server->fd;
+  assert_true(fd >= 0);
+  ask();
+  assert_int_equal(server->fd, fd);
+}
+
+TEST(a_program_is_asked_once_although_two_sockets_are_given) {
+  start(&programs[0], POLLER_DPDK, answer_well);
+  start(&programs[1], POLLER_DPDK, answer_well);
+  ask();
+  assert_int_equal(programs[1].questions, 0);
+  assert_non_null(strstr(told, "it is read already"));
+}

@@ -1,0 +1,386 @@
+/* Tests regions in which the children of fork(2) count: options.inherit. */
+#include "percore_config.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "region/writer.h"
+#include "region_unit.h"
+
+static struct percore_region *create(const char *name) {
+  const struct percore_options options = {.size = sizeof(options),
+                                          .serving = PERCORE_SERVE_POLLED,
+                                          .cores = 4,
+                                          .extra_slots = 2,
+                                          .inherit = 1};
+  struct percore_region *region;
+  assert_return_code(
+      percore_create(&region, name, unit_tables, TABLES, &options), errno);
+  return region;
+}
+
+/* Defines a test of `region`, in which children count. */
+#define INHERIT_TEST(sentence)                                                 \
+  static void sentence##_of(struct percore_region *region);                    \
+  TEST(sentence) {                                                             \
+    struct percore_region *region = create("unit");                            \
+    sentence##_of(region);                                                     \
+    unit_end(region);                                                          \
+  }                                                                            \
+  static void sentence##_of(struct percore_region *region)
+
+/* Runs a function in a child, which ends with what it returns. */
+static pid_t start(int (*child)(struct percore_region *),
+                   struct percore_region *region) {
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    alarm(60);
+    _exit(child(region));
+  }
+  return pid;
+}
+
+static int await(pid_t pid) {
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+static void in_child(int (*child)(struct percore_region *),
+                     struct percore_region *region) {
+  assert_int_equal(await(start(child, region)), 0);
+}
+
+/* Adds n to a column of the only row of GLOBALS. */
+static void count(struct percore_region *region, percore_slot_t slot,
+                  uint64_t n) {
+  percore_core_table_t globals;
+  percore_core_table(region, GLOBALS, &globals);
+  percore_add(percore_core_row(slot, globals, 0), 0, n);
+}
+
+static uint64_t counted(void) {
+  struct percore_reader *reader;
+  uint64_t value;
+  assert_return_code(percore_open(&reader, "unit", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_return_code(
+      percore_read_row(reader, GLOBALS, 0, PERCORE_TOTAL, NULL, 0, &value, 1),
+      errno);
+  percore_close(reader);
+  return value;
+}
+
+static int attach_and_count(struct percore_region *region) {
+  percore_slot_t slot;
+  if (percore_attach(region, "child", PERCORE_NO_CORE, &slot) != 0 ||
+      percore_this_slot(region).head != slot.head)
+    return 1;
+  count(region, slot, 1000);
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Slots
+ */
+
+INHERIT_TEST(a_child_counts_in_the_region_of_its_parent) {
+  for (int i = 0; i < 20; i++) /* more than there are slots */
+    in_child(attach_and_count, region);
+  assert_int_equal(counted(), 20000);
+  assert_int_equal(region->header->attach_refused, 0);
+}
+
+static int fork_again(struct percore_region *region) {
+  return attach_and_count(region) == 0 &&
+                 await(start(attach_and_count, region)) == 0
+             ? 0
+             : 1;
+}
+
+INHERIT_TEST(a_grandchild_counts_too) {
+  in_child(fork_again, region);
+  assert_int_equal(counted(), 2000);
+}
+
+static percore_slot_t of_parent;
+
+static int use_slot_of_parent(struct percore_region *region) {
+  percore_slot_t own;
+  if (percore_this_slot(region).head != region->sink_block)
+    return 1;
+  count(region, of_parent, 7);
+  if (percore_detach(region, of_parent) == 0)
+    return 2;
+  /* The parent's slot is that of core 1. */
+  if (percore_attach(region, "child", 1, &own) != 0 ||
+      own.head == of_parent.head)
+    return 3;
+  count(region, own, 1000);
+  return percore_detach(region, own);
+}
+
+INHERIT_TEST(a_slot_of_the_parent_is_a_sink_in_the_child) {
+  of_parent = unit_attach(region, 1);
+  count(region, of_parent, 1);
+  in_child(use_slot_of_parent, region);
+  count(region, of_parent, 1);
+  assert_int_equal(counted(), 1002);
+}
+
+static int end_in_section(struct percore_region *region) {
+  percore_slot_t slot;
+  percore_attach(region, "killed", 2, &slot);
+  percore_begin(slot);
+  count(region, slot, 5);
+  raise(SIGKILL);
+  return 0;
+}
+
+INHERIT_TEST(a_killed_child_leaves_its_slot_and_its_counts) {
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  assert_int_equal(await(start(end_in_section, region)), SIGKILL);
+  assert_int_equal(region_attached_slots(region), 0);
+  percore_slot_t heir = unit_attach(region, 2);
+  assert_ptr_equal(heir.head, region_block(region, 2));
+  percore_begin(heir);
+  percore_add(percore_core_row(heir, globals, 0), 0, 1);
+  percore_end(heir);
+  assert_int_equal(counted(), 6);
+  assert_return_code(percore_detach(region, heir), errno);
+  /* Nobody takes the slot this time. */
+  assert_int_equal(await(start(end_in_section, region)), SIGKILL);
+  region->server.checked_ms = INT64_MIN / 2; /* the check is due */
+  assert_return_code(percore_serve(region), errno);
+  assert_int_equal(region_state(region->slots[2].generation), REGION_GONE);
+  assert_int_equal(heir.head->sequence % 2, 0);
+  assert_int_equal(counted(), 11);
+}
+
+/* The tid of the only process in the namespace is 1. */
+static int attach_in_own_namespace(struct percore_region *region) {
+  return unshare(CLONE_NEWPID) == 0 &&
+                 await(start(attach_and_count, region)) == 0
+             ? 0
+             : 1;
+}
+
+INHERIT_TEST(children_in_other_pid_namespaces_count) {
+  if (geteuid() != 0) {
+    print_message("skipped: only root makes pid namespaces\n");
+    return;
+  }
+  in_child(attach_in_own_namespace, region);
+  in_child(attach_in_own_namespace, region);
+  assert_int_equal(counted(), 2000);
+}
+
+static int be_refused(struct percore_region *region) {
+  percore_slot_t slot;
+  return percore_attach(region, "one more", PERCORE_NO_CORE, &slot) == -1 &&
+                 errno == ENOSPC
+             ? 0
+             : 1;
+}
+
+INHERIT_TEST(children_that_find_no_slot_are_counted_and_reported_once) {
+  struct percore_region_status status = {.size = sizeof(status)};
+  int saved = dup(2), heard[2];
+  char lines[1024];
+  assert_return_code(pipe(heard), errno);
+  (void)unit_attach(region, PERCORE_NO_CORE);
+  (void)unit_attach(region, PERCORE_NO_CORE);
+  dup2(heard[1], 2);
+  for (int i = 0; i < 5; i++)
+    in_child(be_refused, region);
+  dup2(saved, 2);
+  close(saved);
+  close(heard[1]);
+  ssize_t length = read(heard[0], lines, sizeof(lines) - 1);
+  assert_true(length > 0);
+  lines[length] = '\0';
+  assert_ptr_equal(strchr(lines, '\n'), lines + length - 1);
+  close(heard[0]);
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.attaches_refused, 5);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows
+ */
+
+static bool is_refused(int result) { return result == -1 && errno == EPERM; }
+
+static int look_rows_up(struct percore_region *region) {
+  uint32_t row;
+  if (percore_row_add(region, PORT, "eth0", &row) == 0 || errno != EEXIST ||
+      row != 0)
+    return 1;
+  if (!is_refused(percore_row_add(region, PORT, "eth9", &row)) ||
+      row != PORT_ROWS)
+    return 2;
+  if (percore_row_add_key(region, FLOW, 5, &row) == 0 || errno != EEXIST ||
+      row != 0)
+    return 3;
+  return is_refused(percore_row_add_at(region, PORT, 2, "eth2", 0)) &&
+                 is_refused(percore_row_remove(region, PORT, 0, 0)) &&
+                 is_refused(percore_reserve(region, PORT, 2)) &&
+                 is_refused(percore_reset(region, PORT, 0))
+             ? 0
+             : 4;
+}
+
+INHERIT_TEST(a_child_looks_rows_up_and_changes_none) {
+  (void)unit_row(region, PORT, "eth0");
+  (void)unit_row_of_key(region, FLOW, 5);
+  in_child(look_rows_up, region);
+}
+
+static int go[2], done[2];
+
+static void tell(const int *ends) {
+  if (write(ends[1], "", 1) != 1)
+    abort();
+}
+
+static void await_told(const int *ends) {
+  char byte;
+  if (read(ends[0], &byte, 1) != 1)
+    abort();
+}
+
+static int look_new_rows_up(struct percore_region *region) {
+  uint32_t row;
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  percore_core_table(region, PORT, &ports);
+  if (percore_attach(region, "child", 0, &slot) != 0)
+    return 1;
+  await_told(go);
+  if (percore_row_add(region, PORT, "later", &row) == 0 || errno != EEXIST)
+    return 2;
+  percore_add(percore_core_row(slot, ports, row), PACKETS, 3);
+  if (!is_refused(percore_row_add(region, PORT, "gone", &row)))
+    return 3;
+  return 0;
+}
+
+INHERIT_TEST(a_child_finds_rows_that_the_parent_changed_after_the_fork) {
+  assert_return_code(pipe(go), errno);
+  uint32_t row = unit_row(region, PORT, "gone");
+  pid_t child = start(look_new_rows_up, region);
+  assert_return_code(
+      percore_row_remove(region, PORT, row, PERCORE_NO_UPDATE_IN_FLIGHT),
+      errno);
+  row = unit_row(region, PORT, "later");
+  tell(go);
+  assert_int_equal(await(child), 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = {region_block(region, 0)};
+  assert_int_equal(percore_core_row(slot, ports, row).core_cells[PACKETS], 3);
+}
+
+static int pass_quiescent_point(struct percore_region *region) {
+  percore_slot_t slot;
+  if (percore_attach(region, "awake", 0, &slot) != 0)
+    return 1;
+  tell(done);
+  await_told(go);
+  percore_quiescent(slot);
+  tell(done);
+  await_told(go);
+  return 0;
+}
+
+INHERIT_TEST(a_removed_row_waits_for_the_children) {
+  uint32_t row;
+  assert_return_code(pipe(go), errno);
+  assert_return_code(pipe(done), errno);
+  uint32_t old = unit_row_of_key(region, FLOW, 1);
+  (void)unit_row_of_key(region, FLOW, 2);
+  pid_t child = start(pass_quiescent_point, region);
+  await_told(done);
+  assert_return_code(percore_row_remove(region, FLOW, old, 0), errno);
+  assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
+  tell(go);
+  await_told(done);
+  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), errno);
+  tell(go);
+  assert_int_equal(await(child), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * The life of the region
+ */
+
+static int leave(struct percore_region *region) {
+  percore_slot_t slot;
+  struct percore_region_status status = {.size = sizeof(status)};
+  if (percore_fd(region) != -1 || errno != ENODEV ||
+      percore_serve(region) != -1)
+    return 1;
+  if (percore_status(region, &status) != 0 || !status.served ||
+      status.slots_attached != 1)
+    return 2;
+  if (percore_attach(region, "leaves", 0, &slot) != 0 ||
+      percore_destroy(region) != -1 || errno != EBUSY)
+    return 3;
+  count(region, slot, 4);
+  return percore_detach(region, slot) == 0 && percore_destroy(region) == 0 ? 0
+                                                                           : 4;
+}
+
+INHERIT_TEST(a_child_only_leaves_the_region_when_it_destroys_it) {
+  (void)unit_attach(region, 1);
+  in_child(leave, region);
+  assert_int_equal(region->header->ended, 0);
+  assert_int_equal(counted(), 4);
+}
+
+static int wait_attached(struct percore_region *region) {
+  percore_slot_t slot;
+  if (percore_attach(region, "stays", 0, &slot) != 0)
+    return 1;
+  tell(done);
+  await_told(go);
+  return 0;
+}
+
+INHERIT_TEST(a_region_is_not_destroyed_while_a_child_is_attached) {
+  assert_return_code(pipe(go), errno);
+  assert_return_code(pipe(done), errno);
+  pid_t child = start(wait_attached, region);
+  await_told(done);
+  assert_fails(percore_destroy(region), EBUSY);
+  tell(go);
+  assert_int_equal(await(child), 0);
+}
+
+static int create_own(struct percore_region *region) {
+  struct percore_region *own = create("own");
+  int status = own != region ? attach_and_count(own) : 1;
+  while (percore_detach(own, percore_this_slot(own)) == 0)
+    ;
+  return status != 0 ? status : percore_destroy(own);
+}
+
+INHERIT_TEST(a_child_may_have_a_region_of_its_own) {
+  in_child(create_own, region);
+  assert_int_equal(counted(), 0);
+}
+
+INHERIT_TEST(without_a_number_of_extra_slots_there_are_many) {
+  const struct percore_options options = {
+      .size = sizeof(options), .cores = 4, .inherit = 1};
+  struct percore_region *other;
+  (void)region;
+  assert_return_code(percore_create(&other, "other", NULL, 0, &options), errno);
+  assert_int_equal(other->header->slot_count, 4 + 256);
+  assert_return_code(percore_destroy(other), errno);
+}
+
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
