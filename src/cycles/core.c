@@ -318,7 +318,9 @@ static void set_base(struct engine *engine, struct core *core,
   if (core->sample.stat_valid)
     core->steal_ns += core->sample.growth.stat_steal;
   else if (core->steal_at_ns > 0) /* unknown, as columns are missing */
-    core->steal_ns += (double)(stat->time_ns - core->steal_at_ns);
+    core->steal_ns += (double)(stat->time_ns - core->steal_at_ns) +
+                      COLUMN_RESOLUTION_NS +
+                      (core->row_bracket_ns + (double)stat->bracket_ns) / 2;
   core->steal_at_ns = stat->time_ns;
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
