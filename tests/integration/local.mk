@@ -123,7 +123,8 @@ endif
 
 # Tests of programs that poll, without percore_poll.
 EXTRA_DIST += tests/integration/fake_poller.py
-poller_tests = tests/integration/test_pollers.py tests/integration/test_open_vswitch.py
+poller_tests = tests/integration/test_pollers.py \
+	tests/integration/test_open_vswitch.py tests/integration/test_dpdk_usage.py
 EXTRA_DIST += $(poller_tests)
 if PLUGIN
 if TOOL
