@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long to wait, once, for the answer of an instance. */
-enum { HELLO_WAIT_MS = 100 };
+/* How long to wait for the answers of all instances at first, and once for that
+ * of each that comes later. */
+enum { WAIT_MS = 1000, ROUND_MS = 10 };
 /* the message in top.c states this limit */
 #define PAST_BYTES_MOST (UINT64_C(4) << 30)
 #define LIVE_ONCE (UINT64_C(1) << 32 | REGION_LIVE)
@@ -40,6 +41,7 @@ void merge_close(struct merge *merge) {
   free(merge->parts);
   free(merge->names);
   free(merge->added);
+  *merge = (struct merge){0};
 }
 
 /* Adds a part, which owns the reader. */
@@ -60,7 +62,8 @@ static int add_part(struct merge *merge, struct region_reader *reader,
 /* Adds a part for each instance of the region that has none. Returns false if
  * the region has no instances: it may itself be one of several. */
 static bool find_parts(struct merge *merge) {
-  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
+  struct region_reader_options options = {
+      .hello_wait_ms = merge->looked_boottime_ns > 0 ? WAIT_MS : 0};
   struct listing listing;
   struct region_title title;
   bool any = false;
@@ -148,18 +151,44 @@ size_t merge_count(const struct merge *merge) {
   return count;
 }
 
+/* Waits for the answers of all parts together. */
+static void await_answers(struct merge *merge) {
+  for (int round = 0; round <= WAIT_MS / ROUND_MS; round++) {
+    bool waits = false;
+    look(merge);
+    for (size_t p = 0; p < merge->len; p++)
+      waits |= !merge->parts[p].has_answered;
+    if (!waits || !sleep_until_ns(monotonic_ns() + NS_PER_S / 1000 * ROUND_MS))
+      return;
+  }
+}
+
+/* Drops the parts that have not answered, and says so. */
+static void drop_silent(struct merge *merge, const char *command) {
+  size_t kept = 0;
+  for (size_t p = 0; p < merge->len; p++)
+    if (merge->parts[p].has_answered) {
+      merge->parts[kept++] = merge->parts[p];
+    } else {
+      (void)target_say_why(command, merge->region, merge->parts[p].reader);
+      end_part(&merge->parts[p]);
+    }
+  merge->len = kept;
+}
+
 int merge_open(struct merge *merge, const char *command, const char *region,
                bool each) {
   *merge = (struct merge){.each = each, .region = region};
-  if (find_parts(merge))
-    look(merge);
-  while (merge->len > 0 && !merge->parts[0].has_answered) {
-    end_part(&merge->parts[0]);
-    memmove(merge->parts, merge->parts + 1,
-            --merge->len * sizeof(*merge->parts));
+  bool has_instances = find_parts(merge);
+  if (has_instances)
+    await_answers(merge);
+  if (has_instances && merge->len > 0) {
+    drop_silent(merge, command);
+    if (merge->len > 0)
+      return TOOL_OK;
+    merge_close(merge);
+    return TOOL_FAILURE;
   }
-  if (merge->len > 0)
-    return TOOL_OK;
   merge_close(merge);
   *merge = (struct merge){.region = region, .is_one = true};
   struct region_reader *reader;

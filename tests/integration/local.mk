@@ -88,6 +88,11 @@ probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
+# Checks the models of what threads share (*.pml).
+TESTS += tests/integration/test_models.py
+LONG_TESTS += tests/integration/test_models.py
+EXTRA_DIST += tests/integration/test_models.py
+
 # Tests of BPF maps with a real XDP program. They need clang, bpftool and root.
 EXTRA_DIST += tests/integration/test_map.py \
 	tests/integration/test_map_bad.py contrib/producers/xdp/load \

@@ -436,6 +436,18 @@ static pid_t answer_resets(int listener, int memory,
   }
 }
 
+TEST(a_producer_says_which_types_it_does_not_know) {
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  struct region_message question = {.type = 77, .request = 1};
+  struct region_connection connection;
+  char path[128];
+  unit_path(path);
+  assert_return_code(region_connection_find(&connection, path), errno);
+  assert_return_code(region_connection_open(&connection), errno);
+  assert_fails(region_message_ask(connection.socket, &question, 60000), ENOSYS);
+  region_connection_close(&connection);
+}
+
 TEST(a_reset_returns_the_producers_answer) {
   static const struct {
     struct answer answers[4];

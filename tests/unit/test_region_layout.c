@@ -73,11 +73,18 @@ TEST(names_that_make_no_valid_metric_are_refused) {
 }
 
 TEST(meaningless_shapes_are_refused) {
+  static const char *const names[] = {"up", ""};
   static const struct refused cases[] = {
       {"a field in capitals", .field = {.name = "RX"}},
       {"control characters", .field = {.name = "rx", .unit = "a\nb"}},
       {"invalid UTF-8", .field = {.name = "rx", .help = "\xff"}},
       {"a state without names", .field = {.name = "rx", .kind = PERCORE_STATE}},
+      {"a state with an empty name", .field = {.name = "rx",
+                                               .kind = PERCORE_STATE,
+                                               .states = names,
+                                               .state_count = 2}},
+      {"a counter with names",
+       .field = {.name = "rx", .states = names, .state_count = 1}},
       {"a histogram without a shape",
        .field = {.name = "rx", .kind = PERCORE_HISTOGRAM}},
       {"two fields of one name", .field = {.name = "packets"}},
@@ -111,6 +118,24 @@ TEST(meaningless_shapes_are_refused) {
     if (region_schema_is_valid("unit", NULL, &table, 1, &fault))
       fail_msg("%s was accepted", refused->what);
   }
+}
+
+TEST(a_state_has_at_most_256_names) {
+  const char *names[REGION_MAX_STATES + 1];
+  struct percore_field field = {.name = "link",
+                                .kind = PERCORE_STATE,
+                                .states = names,
+                                .state_count = COUNT_OF(names)};
+  struct percore_table table = {
+      .name = "port", .fields = &field, .field_count = 1};
+  struct region_fault fault;
+  for (size_t i = 0; i < COUNT_OF(names); i++)
+    names[i] = "up";
+  assert_int_equal(COUNT_OF(names), 257);
+  assert_false(region_schema_is_valid("unit", NULL, &table, 1, &fault));
+  assert_int_equal(fault.rule, REGION_RULE_STATES);
+  field.state_count--;
+  assert_true(region_schema_is_valid("unit", NULL, &table, 1, &fault));
 }
 
 /* Returns one of an array of strings or numbers. */
