@@ -927,6 +927,7 @@ TEST(an_old_socket_that_refused_delays_no_new_one_and_is_tried_now_and_then) {
   int fd = bind_at(path);
   set_time_of_directory(1000);
   begin_watch("");
+  play_until_tried(path);
   age_sockets();
   assert_return_code(listen(fd, 1), errno);
   create_usual(0, "new");
