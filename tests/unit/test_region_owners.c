@@ -49,14 +49,6 @@ REGION_TEST(a_slot_that_was_given_back_serves_threads_of_any_core) {
   assert_int_equal(region->header->attach_refused, 0);
 }
 
-REGION_TEST(an_extra_slot_is_taken_before_that_of_another_core) {
-  (void)unit_attach(region, 1);
-  (void)unit_attach(region, 1);
-  percore_slot_t extra = unit_attach(region, PERCORE_NO_CORE);
-  assert_return_code(percore_detach(region, extra), errno);
-  assert_ptr_equal(unit_attach(region, 1).head, extra.head);
-}
-
 REGION_TEST(a_slot_keeps_the_core_for_which_it_has_counted) {
   percore_slot_t own = unit_attach(region, 1), extra = unit_attach(region, 1);
   assert_return_code(percore_detach(region, extra), errno);
