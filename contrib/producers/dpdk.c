@@ -10,9 +10,11 @@
  *     -- --rate 200000 --seconds 10
  *
  * The main lcore waits; every other lcore polls its own queue of both ports.
- * Watch the counters with `percore top dpdk`. At the end the program prints
- * DPDK's packet counts for each port, which equal percore's; with --hold it
- * then keeps the region until its standard input ends.
+ * Watch the counters with `percore top dpdk`. With DPDK 24.11 or later, its
+ * telemetry tells how busy the lcores are, too: programs without percore are
+ * asked that by collectd (collectd-percore(5), POLLERS). At the end the program
+ * prints DPDK's packet counts for each port, which equal percore's; with --hold
+ * it then keeps the region until its standard input ends.
  *
  * The steps that percore needs are to describe the counters, to create the
  * region, to attach each lcore, and in each round to count and to call
@@ -31,6 +33,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
+#include <rte_version.h>
 
 #include <percore.h>
 
@@ -129,6 +132,27 @@ static uint16_t allowed(const struct source *source, uint64_t now) {
   return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
 }
 
+/* The cycles of an lcore's rounds that had packets, and of all of its rounds.
+ * Only this lcore writes them. */
+static struct rounds {
+  uint64_t busy, all;
+  char others[RTE_CACHE_LINE_SIZE - 16];
+} rounds[RTE_MAX_LCORE];
+
+static void count_round(struct rounds *of, uint64_t cycles, uint16_t packets) {
+  if (packets > 0)
+    __atomic_store_n(&of->busy, of->busy + cycles, __ATOMIC_RELAXED);
+  __atomic_store_n(&of->all, of->all + cycles, __ATOMIC_RELAXED);
+}
+
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 11, 0, 0)
+static int tell_usage(unsigned lcore, struct rte_lcore_usage *usage) {
+  usage->total_cycles = __atomic_load_n(&rounds[lcore].all, __ATOMIC_RELAXED);
+  usage->busy_cycles = __atomic_load_n(&rounds[lcore].busy, __ATOMIC_RELAXED);
+  return usage->total_cycles > 0 ? 0 : -1; /* it does not poll */
+}
+#endif
+
 /* Forwards a burst of at most `max` packets from `port` to the other port.
  * Returns how many packets it received.
  */
@@ -171,10 +195,13 @@ static int work(void *argument) {
     perror("percore_attach");
   struct source source = {.start_tsc = rte_rdtsc(),
                           .per_tick = rate / (double)rte_get_tsc_hz()};
+  uint64_t last = source.start_tsc;
   uint16_t n = 0;
   while (!stop) {
     uint64_t now = rte_rdtsc();
     percore_poll_at(slot, now, n); /* ends the previous round of n packets */
+    count_round(&rounds[rte_lcore_id()], now - last, n);
+    last = now;
     uint16_t max = allowed(&source, now);
     n = max > 0 ? forward(0, queue, max, slot) : 0;
     source.taken += n;
@@ -229,6 +256,9 @@ static void on_signal(int number) {
 static void run(double seconds) {
   unsigned lcore;
   uintptr_t queue = 0;
+#if RTE_VERSION >= RTE_VERSION_NUM(24, 11, 0, 0)
+  rte_lcore_register_usage_cb(tell_usage);
+#endif
   RTE_LCORE_FOREACH_WORKER(lcore)
   check(rte_eal_remote_launch(work, (void *)queue++, lcore), "launch");
   printf("forwarding\n");

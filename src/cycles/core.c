@@ -318,7 +318,9 @@ static void set_base(struct engine *engine, struct core *core,
   if (core->sample.stat_valid)
     core->steal_ns += core->sample.growth.stat_steal;
   else if (core->steal_at_ns > 0) /* unknown, as columns are missing */
-    core->steal_ns += (double)(stat->time_ns - core->steal_at_ns);
+    core->steal_ns += (double)(stat->time_ns - core->steal_at_ns) +
+                      COLUMN_RESOLUTION_NS +
+                      (core->row_bracket_ns + (double)stat->bracket_ns) / 2;
   core->steal_at_ns = stat->time_ns;
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
@@ -715,7 +717,8 @@ static void add_columns(struct core_totals *total,
 /* Adds the part of the sample that no earlier window covers. Windows overlap
  * only where the source has changed; the overlap may have been busy or halted.
  * There, the errors of the last reading of the old source and of the first
- * reading of the new one do not cancel. */
+ * reading of the new one do not cancel. All steal may be outside the overlap.
+ */
 static void add_load(struct core *core, const struct core_sample *sample,
                      enum source_kind kind) {
   const struct core_totals *growth = &sample->growth;
@@ -734,7 +737,7 @@ static void add_load(struct core *core, const struct core_sample *sample,
   total->wall += share * wall;
   total->unknown += share * growth->unknown;
   total->unhalted += share * growth->unhalted;
-  total->stolen += share * growth->stolen;
+  total->stolen += growth->stolen;
   total->over += share * growth->over + overlap * (1 - busy);
   total->under += share * growth->under + overlap * busy;
   if (kind != core->total_end_kind) {

@@ -107,20 +107,14 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
   return 0;
 }
 
-/* True if a core may have come online or gone offline since the last call. */
-static bool has_uevents(struct engine *engine) {
-  uint64_t before = engine->uevents;
-  return machine_read_u64(engine->options.machine, &engine->uevents,
-                          MACHINE_UEVENTS) != 0 ||
-         engine->uevents != before;
-}
-
 /* Applies changes. If `must_look` is set, also compares the list of online
  * cores. */
 static int find_hotplug(struct engine *engine, bool must_look) {
   const struct machine *machine = engine->options.machine;
   struct core_set changed = {0}, online;
-  if (has_uevents(engine))
+  uint64_t uevents = engine->uevents;
+  if (machine_read_u64(machine, &engine->uevents, MACHINE_UEVENTS) != 0 ||
+      engine->uevents != uevents)
     find_changed(engine, &changed);
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
@@ -396,15 +390,8 @@ static bool was_paused(const struct core *core) {
              PAUSE_PROGRESS * core->progress_share * sample->monotonic_ns;
 }
 
-/* Discards the current window of a core. The readings at its end are a valid
- * start of the next window. */
-static void drop_window(struct engine *engine, struct core *core) {
-  core_begin_epoch(core);
-  core->total.stat_epoch++;
-  engine->counts.windows_discarded++;
-}
-
-/* Ends the window of each core. */
+/* Ends the window of each core, or discards it: the readings at its end are a
+ * valid start of the next window. */
 static void end_windows(struct engine *engine, bool late) {
   struct core_set paused = {0};
   char list[128];
@@ -418,7 +405,9 @@ static void end_windows(struct engine *engine, bool late) {
           fmin(sample->progress_ns / sample->monotonic_ns, 1);
     if (is_paused) {
       core_set_add(&paused, core->number);
-      drop_window(engine, core);
+      core_begin_epoch(core);
+      core->total.stat_epoch++;
+      engine->counts.windows_discarded++;
       continue;
     }
     /* Columns and the idle clock do not tell a pause from work. */

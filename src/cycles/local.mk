@@ -41,7 +41,7 @@ libcycles_la_SOURCES = \
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
 EXTRA_DIST += src/cycles/clocks.bpf.c src/cycles/idle_clock.bpf.c \
-	src/cycles/softirq_clock.bpf.c
+	src/cycles/softirq_clock.bpf.c src/cycles/idle_clock.pml
 
 # The tarball includes the compiled programs of the clocks, so that percore can
 # be built without clang and bpftool.

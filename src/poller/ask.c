@@ -74,8 +74,12 @@ static void conclude(struct poller_server *server, const char *why) {
   bool is_away = server->misses >= MISSES, is_new = server->said == NULL;
   const char *said = why != NULL ? why : what_is_read(server);
   if (is_new || ((is_read || is_away) && strcmp(server->said, said) != 0)) {
-    journal_say(&server->pollers->options.journal, JOURNAL_INFO,
-                "%s, pid %d: %s", server->name, (int)server->pid, said);
+    const struct journal *journal = &server->pollers->options.journal;
+    if (server->pid != 0)
+      journal_say(journal, JOURNAL_INFO, "%s, pid %d: %s", server->name,
+                  (int)server->pid, said);
+    else
+      journal_say(journal, JOURNAL_INFO, "%s: %s", server->path, said);
     server->said = said;
   }
   if (!is_read || server->dialect != POLLER_DPDK)

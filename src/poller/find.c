@@ -63,6 +63,20 @@ static bool is_known(const struct pollers *pollers, enum poller_dialect dialect,
   return pid != 0 && i < pollers->len;
 }
 
+/* True if the process is asked for another server. Whom an option names is
+ * asked in any case, so the same program that was found as well is not. */
+static bool is_asked_already(const struct poller_server *server, pid_t pid) {
+  const struct pollers *pollers = server->pollers;
+  for (size_t i = 0; i < pollers->len; i++) {
+    const struct poller_server *other = pollers->servers[i];
+    if (other != server && other->pid == pid &&
+        other->dialect == server->dialect &&
+        (other->is_given || other->len > 0))
+      return true;
+  }
+  return false;
+}
+
 /* True if the process's user may say how useful its threads are: root, the user
  * of this process, and members of the group that may publish regions. Others
  * could make a core look free that they have taken. */
@@ -164,8 +178,7 @@ static const char *connect_to(struct poller_server *server, int type) {
     why = strerror(errno);
   else if (!server->is_given && peer.pid != server->pid)
     why = "another process has its socket";
-  else if (peer.pid != server->pid &&
-           is_known(server->pollers, server->dialect, peer.pid))
+  else if (is_asked_already(server, peer.pid))
     why = "it is read already";
   else
     set_process(server, peer.pid);

@@ -77,5 +77,6 @@ pkgconfig_DATA = src/region/percore.pc
 man_MANS += src/region/percore.3 src/region/percore-region.7
 CLEANFILES += src/region/percore.3 src/region/percore-region.7
 EXTRA_DIST += src/region/percore.pod src/region/percore-region.pod
+EXTRA_DIST += src/region/slot.pml src/region/birth.pml src/region/memory_order.pml
 src/region/percore.3: src/region/percore.pod
 src/region/percore-region.7: src/region/percore-region.pod

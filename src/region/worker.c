@@ -121,8 +121,12 @@ static void read_slot(struct region_worker *worker,
   bool same_thread =
       known && worker->slot.since_boottime_ns == slot.since_boottime_ns;
   worker->slot = slot;
-  worker->polls = cells[REGION_CORE_TOTAL] >
-                  cells[REGION_CORE_SLEEP] + cells[REGION_CORE_ABSENT];
+  /* Another thread may count for one that polls, in arrears (src/poller): what
+   * it counts at first began before it attached. */
+  worker->polls =
+      cells[REGION_CORE_POLLS] > 0 ||
+      (same_thread && cells[REGION_CORE_TOTAL] >
+                          cells[REGION_CORE_SLEEP] + cells[REGION_CORE_ABSENT]);
   uint64_t tsc_hz = region_reader_directory(reader)->header.tsc_hz;
   judge(worker, same_thread, cells, tsc_hz, now_ns, now_tsc);
   uint64_t until_tsc = accounted_until(&slot, now_tsc);

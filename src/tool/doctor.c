@@ -115,7 +115,7 @@ static const char *source_advice(const struct doctor *doctor,
                                  enum source_kind source) {
   bool exists = source == SOURCE_MPERF ? doctor->has_mperf : doctor->core_pmu;
   if (source == SOURCE_IDLE)
-    return "make /proc/stat readable";
+    return "let percore read the /proc/stat of the kernel itself";
   if (source == SOURCE_BPF &&
       strstr(doctor->source[source].reason, "built without") != NULL)
     return "install a percore that was built with clang and bpftool";

@@ -35,8 +35,8 @@ static const char *method_choice(int i) {
 static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
              "METHOD",
-             "what wakes the core (default: bpf-timer, else thread); passive: "
-             "timers of other programs",
+             "what wakes the core (default: bpf-timer, else thread; passive: "
+             "timers of other programs)",
              .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
@@ -221,15 +221,13 @@ static int measure_core(const struct machine *machine, int core,
       .distance_ns = (uint64_t)(options->distance_us * 1e3),
       .smis = open_smis(machine, core)};
   latency_limit_read(&measurement.run.limit, "", core);
-  int failed = wake_collect_open(collect, &collect_options, why);
-  if (failed == 0 && why[0] != '\0')
+  bool works = wake_collect_open(collect, &collect_options, why) == 0;
+  if (works && why[0] != '\0')
     say_failure(COMMAND, "%s", why);
-  if (failed == 0)
-    failed = wake_collect_attach(*collect, why);
-  if (failed == 0)
-    failed = wake_collect_begin(*collect, core, why);
-  int status = failed == 0 ? run_measurement(&measurement)
-                           : say_failure(COMMAND, "%s", why);
+  works = works && wake_collect_attach(*collect, why) == 0 &&
+          wake_collect_begin(*collect, core, why) == 0;
+  int status =
+      works ? run_measurement(&measurement) : say_failure(COMMAND, "%s", why);
   if (status == TOOL_OK)
     status = judge(&measurement);
   if (options->folder != NULL)
@@ -276,8 +274,7 @@ static int wake_main(int argc, char **argv) {
   if (word != NULL && !is_core(word))
     return say_usage(COMMAND, "'%s' is not a core: give its number, such as 3",
                      word);
-  if (options.folder != NULL && options.method != NULL &&
-      strcmp(options.method, wake_method_names[WAKE_PASSIVE]) == 0)
+  if (options.folder != NULL && wake_method_of(options.method) == WAKE_PASSIVE)
     return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "
                               "timer was armed, but passive arms none; use "
                               "another --method");

@@ -32,9 +32,9 @@ const char *wake_verdict(const struct wake_run *run, int state);
 /* Which idle states of a core are fast enough for a budget. A state fits if its
  * 99 % percentile is known and at most the budget. */
 struct wake_advice {
-  int deepest;    /* the deepest state that fits; -1: none */
-  double dma_us;  /* the value for /dev/cpu_dma_latency that allows this state
-                     and excludes those that do not fit; NAN: there is none */
+  int deepest;      /* the deepest state that fits; -1: none */
+  double dma_us;    /* the value for /dev/cpu_dma_latency that allows this state
+                       and excludes those that do not fit; NAN: there is none */
   uint32_t disable; /* bits of the states to disable: those that do not fit, and
                      deeper ones that may not */
 };

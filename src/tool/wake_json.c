@@ -2,6 +2,8 @@
 
 #include "json.h"
 
+#include <math.h>
+
 static void put_metrics(struct json *json, const struct histogram *histograms) {
   json_open_array(json, "metrics");
   for (int metric = 0; metric < WAKE_METRICS; metric++) {
@@ -52,8 +54,10 @@ static void put_state(struct json *json, const struct wake_run *run,
   json_number(json, "latency_us", state->latency_us);
   json_number(json, "residency_us", state->residency_us);
   json_bool(json, "disabled", state->is_disabled);
-  json_unsigned(json, "entries", state->entries);
-  json_unsigned(json, "time_us", state->time_us);
+  if (!isnan(state->latency_us)) {
+    json_unsigned(json, "entries", state->entries);
+    json_unsigned(json, "time_us", state->time_us);
+  }
   json_text(json, "verdict", wake_verdict(run, s));
   if (run->budget_us > 0)
     json_bool(json, "disable", advice->disable >> s & 1);

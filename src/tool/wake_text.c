@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define CELL 16
-
 /* ---------------------------------------------------------------------------
  * The summary
  */
@@ -40,7 +38,7 @@ static void write_head(FILE *out, const struct wake_run *run) {
 /* Writes a number, or "-" for NAN. */
 static void write_number(FILE *out, int width, const char *format,
                          double number) {
-  char cell[CELL];
+  char cell[16];
   number_text(cell, sizeof(cell), format, number);
   fprintf(out, " %*s", width, cell);
 }
@@ -126,13 +124,15 @@ static void write_row(FILE *out, const struct wake_run *run, int number) {
   const struct wake_state *state = &run->status.states.list[number];
   const struct histogram *latency = wake_stats_latency(&run->stats, number);
   const char *verdict = wake_verdict(run, number);
+  bool is_counted = !isnan(state->latency_us);
   double p50_us = wake_percentile(latency, 50);
+  double stayed = (double)state->time_us / fmax(1e4 * run->status.seconds, 1);
   fprintf(out, "%-12.12s", state->name);
   write_number(out, 5, "%.0f", state->latency_us);
   write_number(out, 6, "%.0f", state->residency_us);
-  fprintf(out, " %9llu %5.1f%% %7llu", (unsigned long long)state->entries,
-          (double)state->time_us / fmax(1e4 * run->status.seconds, 1),
-          (unsigned long long)latency->count);
+  write_number(out, 9, "%.0f", is_counted ? (double)state->entries : NAN);
+  write_number(out, 6, "%.1f%%", is_counted ? stayed : NAN);
+  write_number(out, 7, "%.0f", (double)latency->count);
   write_number(out, 8, "%.1f", p50_us);
   write_number(out, 8, "%.1f", wake_percentile(latency, 99));
   write_number(out, 8, "%.1f", wake_figure(latency, WAKE_MAX));

@@ -113,10 +113,7 @@ int wake_collect_attach(struct wake_collect *collect, char why[WHY_SIZE]) {
   bool finds_timer =
       method == WAKE_THREAD ||
       (method == WAKE_BPF_TIMER && collect->programs.probe->steps.timer == 0);
-  int status = wake_programs_attach(&collect->programs, finds_timer, why);
-  if (status != 0)
-    wake_collect_detach(collect);
-  return status;
+  return wake_programs_attach(&collect->programs, finds_timer, why);
 }
 
 void wake_collect_detach(struct wake_collect *collect) {
@@ -126,14 +123,6 @@ void wake_collect_detach(struct wake_collect *collect) {
 /* ---------------------------------------------------------------------------
  * The waiting thread
  */
-
-/* Gives the calling thread a real-time priority or, if that is not permitted,
- * the smallest timer slack. */
-static void begin_thread(void) {
-  struct sched_param fifo = {.sched_priority = 20};
-  if (sched_setscheduler(0, SCHED_FIFO, &fifo) != 0)
-    prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
-}
 
 /* Returns how many events the programs have published. */
 static uint64_t head_of(const struct wake_probe *probe) {
@@ -172,11 +161,15 @@ static bool wait_for_event(struct wake_collect *collect, uint64_t distance) {
   return probe->armed < probe->armed_max;
 }
 
+/* Runs with a real-time priority, if that is permitted, and without timer
+ * slack, which older kernels give to futexes in spite of the priority. */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   struct wake_probe *probe = collect->programs.probe;
   unsigned seed = (unsigned)clock_now_ns(CLOCK_MONOTONIC);
-  begin_thread();
+  sched_setscheduler(0, SCHED_FIFO,
+                     &(struct sched_param){.sched_priority = 20});
+  prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
   __atomic_store_n(&probe->thread, (uint32_t)portable_gettid(),
                    __ATOMIC_SEQ_CST);
   while (wait_for_event(

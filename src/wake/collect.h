@@ -48,7 +48,7 @@ int wake_collect_open(struct wake_collect **collect,
 void wake_collect_close(struct wake_collect *collect);
 
 /* Attaches the programs to their tracepoints, which interrupts every core about
- * 15 times for each tracepoint. */
+ * 15 times for each tracepoint. After an error, detach or close. */
 int wake_collect_attach(struct wake_collect *collect, char why[WHY_SIZE]);
 void wake_collect_detach(struct wake_collect *collect);
 

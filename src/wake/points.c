@@ -8,21 +8,14 @@
 #define ORDERS_MAX 1000 /* older events count for less and less */
 
 const struct wake_drop_text wake_drop_texts[WAKE_DROPS] = {
-    [WAKE_DROP_BUSY] = {"busy",
-                        "the core was not idle; measure a quieter core"},
-    [WAKE_DROP_OTHER] = {"other",
-                         "another interrupt or timer had woken the core"},
-    [WAKE_DROP_EARLY] = {"early", "the timer expired before it was due"},
-    [WAKE_DROP_LOST] = {"lost", "an event in between was not seen"},
-    [WAKE_DROP_NO_INTERRUPT] =
-        {"no_interrupt", "no interrupt was seen before the timer expired"},
-    [WAKE_DROP_MINORITY] =
-        {"minority",
-         "interrupts were on where they mostly are off, or vice versa"},
-    [WAKE_DROP_OVERRUN] = {"overrun",
-                           "events came faster than they could be read"},
-    [WAKE_DROP_UNFINISHED] = {"unfinished",
-                              "the event was not over at the end"},
+    {"busy", "the core was not idle; measure a quieter core"},
+    {"other", "another interrupt or timer had woken the core"},
+    {"early", "the timer expired before it was due"},
+    {"lost", "an event in between was not seen"},
+    {"no_interrupt", "no interrupt was seen before the timer expired"},
+    {"minority", "interrupts were on where they mostly are off, or vice versa"},
+    {"overrun", "events came faster than they could be read"},
+    {"unfinished", "the event was not over at the end"},
 };
 
 const char *const wake_metric_names[WAKE_METRICS] = {

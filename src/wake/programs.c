@@ -3,7 +3,6 @@
 #include "base/bpf.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 

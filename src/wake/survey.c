@@ -195,15 +195,13 @@ uint64_t wake_survey_figures(struct wake_survey *survey, int number,
                              wake_survey_put *put, void *context) {
   static const double percents[] = {50, 99};
   struct wake_stats *stats = &survey->stats;
-  int status = 0;
   wake_stats_clear(stats);
   if ((size_t)number >= survey->len)
     return 0;
   const struct surveyed *core = &survey->list[number];
-  for (size_t i = 0; i < core->points.len && status == 0; i++)
-    status = wake_stats_add(stats, &core->points.list[i]);
-  if (status != 0)
-    return 0;
+  for (size_t i = 0; i < core->points.len; i++)
+    if (wake_stats_add(stats, &core->points.list[i]) != 0)
+      return 0;
   for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
     const struct histogram *all = stats->of[WAKE_ALL_STATES];
     put_known(put, context, values[v].name,

@@ -89,8 +89,8 @@ void wake_points_forget(struct wake_points *points, uint64_t since_ns);
 
 void wake_points_free(struct wake_points *points);
 
-/* The names and explanations of reasons: "busy", "the core was not idle; ..."
- */
+/* The names and explanations of reasons, in the order of enum wake_drop:
+ * "busy", "the core was not idle; ..." */
 extern const struct wake_drop_text {
   const char *name, *help;
 } wake_drop_texts[WAKE_DROPS];

@@ -275,8 +275,9 @@ def check_thresholds(collectd):
         found = re.findall(r'severity = (?:WARNING|FAILURE), host = (\S+), plugin = (\S+), '
                            r'plugin_instance = (\S+), type = (\w+)'
                            r'.*threshold of', log.read())
-    with proves('threshold.conf warns once of a sustained load, once of dropped values, '
-                'and of nothing else'):
+    with proves('threshold.conf warns once of a sustained load, once of rows that are left '
+                'out, once of new ones, and of nothing else'):
         found = sorted(entry for entry in found if entry[0] == known.HOST)
         assert found == [(known.HOST, 'percore', '3', 'load'),
+                         (known.HOST, 'percore_host', 'self', 'derive'),
                          (known.HOST, 'percore_host', 'self', 'derive')], found

@@ -24,3 +24,7 @@ tests_bench_choice_LDADD = libboard.la -lm
 BENCHES += tests/bench/board_readers
 tests_bench_board_readers_SOURCES = tests/bench/board_readers.c tests/bench/bench.h
 tests_bench_board_readers_LDADD = libboard.la libregion.la libcycles.la -lm
+# Takes seconds.
+BENCHES += tests/bench/load_averages
+tests_bench_load_averages_SOURCES = tests/bench/load_averages.c
+tests_bench_load_averages_LDADD = libcycles.la -lm

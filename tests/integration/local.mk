@@ -88,6 +88,11 @@ probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
+# Checks the models of what threads share (*.pml).
+TESTS += tests/integration/test_models.py
+LONG_TESTS += tests/integration/test_models.py
+EXTRA_DIST += tests/integration/test_models.py
+
 # Tests of BPF maps with a real XDP program. They need clang, bpftool and root.
 EXTRA_DIST += tests/integration/test_map.py \
 	tests/integration/test_map_bad.py contrib/producers/xdp/load \
@@ -118,7 +123,8 @@ endif
 
 # Tests of programs that poll, without percore_poll.
 EXTRA_DIST += tests/integration/fake_poller.py
-poller_tests = tests/integration/test_pollers.py tests/integration/test_open_vswitch.py
+poller_tests = tests/integration/test_pollers.py \
+	tests/integration/test_open_vswitch.py tests/integration/test_dpdk_usage.py
 EXTRA_DIST += $(poller_tests)
 if PLUGIN
 if TOOL

@@ -4,6 +4,8 @@ these files test parsing, arithmetic and naming, not measurement."""
 import os
 import shutil
 import tempfile
+import threading
+import time
 
 TICK_HZ = os.sysconf("SC_CLK_TCK")
 
@@ -18,12 +20,19 @@ class SysRoot:
         os.chmod(self.directory, 0o755)
         self.path = f"{self.directory}/root"  # a link to the current tree
         self.trees = 0
+        self.idle_s = {}
+        self.lock = threading.Lock()  # for the tree and idle_s
+        self.ended = threading.Event()
+        self.clock = threading.Thread(target=self.run_clock)
         os.mkdir(self.next_tree())
         self.switch()
         self.cores = cores
         self.nodes = nodes
 
     def remove(self):
+        self.ended.set()
+        if self.clock.is_alive():
+            self.clock.join()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self):
@@ -79,21 +88,35 @@ class SysRoot:
     def write_online(self, cores):
         """Sets the number of online cores. Readers see all files change in one step, as
         in a kernel."""
-        tree = self.next_tree()
-        shutil.copytree(self.path, tree)
-        self.write("/sys/devices/system/cpu/online", f"0-{cores - 1}\n", tree)
-        self.write("/proc/stat", self.stat({core: 0 for core in range(cores)}),
-                   tree)
-        self.switch()
+        with self.lock:
+            tree = self.next_tree()
+            shutil.copytree(self.path, tree)
+            self.idle_s = {core: 0 for core in range(cores)}
+            self.write("/sys/devices/system/cpu/online", f"0-{cores - 1}\n", tree)
+            self.write("/proc/stat", self.stat(self.idle_s), tree)
+            self.switch()
 
     def write_stat(self, idle_s):
-        self.write("/proc/stat", self.stat(idle_s))
+        with self.lock:
+            self.idle_s = idle_s
+            self.write("/proc/stat", self.stat(self.idle_s))
+
+    def start_clock(self):
+        """Lets the columns of /proc/stat advance, because those that stand still are not
+        a kernel's. Ends with the tree."""
+        self.clock.start()
+
+    def run_clock(self):
+        while not self.ended.wait(0.25):
+            with self.lock:
+                self.write("/proc/stat", self.stat(self.idle_s))
 
     @staticmethod
     def stat(idle_s):
         """Returns the text of /proc/stat. idle_s: for each core, its idle time since
         boot in seconds."""
-        rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
+        busy = int(time.monotonic() * TICK_HZ)
+        rows = [f"cpu{core} {busy} 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
                 for core, idle in idle_s.items()]
         return (f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"
                 "intr 0\nctxt 0\nbtime 1700000000\nprocesses 1\n"

@@ -44,6 +44,7 @@ def test_degraded_until_a_source_turns_up():
         check(not collectd.of("percore-0/percent-busy"),
               "there is a load without a source")
         root.write_machine()
+        root.start_clock()
         collectd.wait_for_value("percore-0/percent-busy", 30)
         said = collectd.log().count("no source of load")
         check(said == 1, f"logged {said} times: {collectd.log()}")
@@ -276,6 +277,7 @@ def test_notified_once():
     source"""
     with SysRoot(8) as root:
         root.write_machine()
+        root.start_clock()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
             collectd.wait_for_value("percore-7/percent-busy")
             # As in a container, the rows of /proc/stat do not match the cores in sysfs.
@@ -306,6 +308,7 @@ def test_core_goes_and_comes():
     it goes online again, its values return"""
     with SysRoot(4) as root:
         root.write_machine()
+        root.start_clock()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
             collectd.wait_for_value("percore-3/percent-busy")
             root.write_online(3)

@@ -35,6 +35,7 @@ def test_samples_are_cheap_and_values_few():
     most 800 values are reported, whose identifiers are all distinct"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
+        root.start_clock()
         with start(root).start() as collectd:
             cost = "percore_host-self/duration-sample_cost"
             collectd.wait_for_value(cost, 30, count=8)

@@ -87,6 +87,24 @@ TEST(time_stolen_while_proc_stat_is_missing_is_taken_off_the_lower_bound) {
   }
 }
 
+/* The last rows are those of the begin of a slow read. */
+TEST(time_stolen_since_the_last_rows_is_taken_off_when_they_were_read_slowly) {
+  PLAY_WITH(start_named(&play, 1, 0));
+  play.fake->cores[0].steal = 1;
+  play.fake->stat_read_before = 0;
+  play_open_for(&play, 3);
+  struct core_totals from = play_core(&play, 0)->total;
+  play.fake->stat_read_ns = FAKE_SECOND / 10;
+  play.fake->stat_slow_reads = -1;
+  play_seconds(&play, 1);
+  play.fake->stat_slow_reads = 0;
+  fake_machine_fail(play.fake, "/proc/stat", EIO);
+  play_seconds(&play, 5);
+  fake_machine_remove(play.fake, "/proc/stat");
+  play_seconds(&play, 5);
+  assert_near(bounds_of(&from, &play_core(&play, 0)->total).low, 0, 1e-9);
+}
+
 /* The window of the clock then covers two of /proc/stat. */
 TEST(time_stolen_in_a_sample_without_a_reading_is_taken_off_the_next) {
   PLAY_WITH(start_named(&play, 1, 0.1));

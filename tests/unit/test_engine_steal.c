@@ -53,6 +53,28 @@ TEST(steal_is_subtracted_on_kernels_with_idle_stealtime) {
   assert_near(play_low(&play, 1), play_load(&play, 1), 0);
 }
 
+/* The counter fails when the columns have stood still for a second, so that
+ * they stand in for it with a window of two seconds. */
+TEST(all_that_was_stolen_in_a_longer_window_may_be_in_the_part_that_counts) {
+  PLAY_WITH(play_start_ref_cycles(&play, 1, 0.9));
+  struct fake_core *core = &play.fake->cores[0];
+  core->column_ns[PROCSTAT_STEAL] = 1e12;
+  play_open(&play);
+  play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+  play_seconds(&play, 5);
+  play.fake->stat_still = true;
+  play_seconds(&play, 1);
+  assert_near(play_load(&play, 0), 0.9, PLAY_SECOND_ERROR);
+  play.fake->stat_still = false;
+  core->read_error = EIO;
+  core->load = core->seen = 0;
+  core->steal = 0.9;
+  play_seconds(&play, 1);
+  assert_true(play_core(&play, 0)->sample.filled);
+  assert_near(play_low(&play, 0), 0, 1e-9);
+}
+
 /* ---------------------------------------------------------------------------
  * Idle sequences as the kernel accounts for them
  */

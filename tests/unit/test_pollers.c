@@ -319,6 +319,29 @@ TEST(useful_is_the_busy_share_of_the_cpu_time) {
   region_reader_close(reader);
 }
 
+TEST(cleared_counters_make_no_value_that_is_too_large) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  const double shares[] = {0.5, 0.5, NAN, 0.5, 0.5, 0.5};
+  struct region_reader *reader = NULL;
+  for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+    thread->share = shares[i];
+    count(thread, 0.6, 0, 1);
+    if (reader == NULL) {
+      reader = connect_reader();
+      tsc_hz = region_reader_directory(reader)->header.tsc_hz;
+    }
+    /* Regions are read half a second after programs are asked. */
+    const struct region_worker *worker =
+        read_worker(reader, thread->cpu.at_tsc + tsc_hz / 2);
+    if (i == 1 || i > 3)
+      assert_near(worker->useful, 0.3, 1e-6);
+    else
+      assert_nan(worker->useful);
+  }
+  region_workers_forget(&workers);
+  region_reader_close(reader);
+}
+
 TEST(a_thread_is_not_stuck_between_two_questions) {
   struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
   thread->share = 0.5;
@@ -328,7 +351,6 @@ TEST(a_thread_is_not_stuck_between_two_questions) {
   for (uint64_t s = 100; s < 120; s += 5) {
     region_workers_read(&workers, reader, s * 1000000000,
                         thread->cpu.at_tsc + (s - 99) * tsc_hz, 0);
-    assert_true(workers.list[core].polls);
     assert_true(workers.list[core].still_ns == 0);
   }
   region_workers_forget(&workers);
@@ -529,4 +551,25 @@ TEST(a_program_is_asked_once_although_two_sockets_are_given) {
   ask();
   assert_int_equal(programs[1].questions, 0);
   assert_non_null(strstr(told, "it is read already"));
+}
+
+TEST(a_given_socket_is_asked_although_its_program_was_found_as_well) {
+  start(&programs[0], POLLER_DPDK, answer_well);
+  pollers_find(pollers);
+  struct poller_server *found = calloc(1, sizeof(*found));
+  *found = (struct poller_server){
+      .pollers = pollers, .dialect = POLLER_DPDK, .pid = getpid(), .fd = -1};
+  strcpy(found->name, "found");
+  strcpy(found->path, programs[0].path);
+  pollers->servers[pollers->len++] = found;
+  ask();
+  assert_int_equal(pollers->servers[0]->told, 1);
+  assert_int_equal(found->told, 0);
+}
+
+TEST(a_socket_at_which_nobody_listens_is_told_by_its_path) {
+  start(&programs[0], POLLER_DPDK, answer_well);
+  unlink(programs[0].path);
+  ask();
+  assert_non_null(strstr(told, "/0: No such file or directory"));
 }

@@ -161,12 +161,16 @@ TEST(why_a_state_is_not_reached_is_said) {
                                     "  /dev/cpu_dma_latency, held by x (1)\n"));
 }
 
-TEST(without_cpuidle_nothing_is_advertised) {
-  run.status.states =
-      (struct wake_states){1, {{.name = "idle", .latency_us = NAN}}};
+TEST(without_cpuidle_nothing_is_advertised_or_counted) {
+  run.status.states = (struct wake_states){
+      1, {{"idle", .latency_us = NAN, .residency_us = NAN}}};
   run.status.usage = -1;
   assert_words("idle", "not advertised");
+  assert_non_null(strstr(text_of(), "\nidle             -      -         -"
+                                    "      -       0        -"));
   assert_non_null(strstr(json_of(), "\"idle_check\":\"unchecked\""));
+  assert_null(strstr(json_of(), "\"entries\""));
+  assert_null(strstr(json_of(), "\"time_us\""));
 }
 
 TEST(the_table_shows_every_state) {
