@@ -208,7 +208,8 @@ int wake_collect_begin(struct wake_collect *collect, int core,
       (struct wake_steps){.timer = is_bpf_timer ? probe->steps.timer : 0,
                           .is_passive = options->method == WAKE_PASSIVE};
   probe->head = probe->armed = probe->is_gone = 0;
-  collect->tail = collect->thread_head = 0;
+  collect->tail = 0;
+  atomic_store(&collect->thread_head, 0);
   wake_core_states("", core, &collect->before);
   collect->status =
       (struct wake_collect_status){.core = core,
