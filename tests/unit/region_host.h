@@ -65,6 +65,10 @@ void begin_watch(const char *lines);
 /* Makes the sockets that exist look as if they had been bound long ago. */
 void age_sockets(void);
 
+/* Plays rounds until an old socket that was not connected to has just been
+ * tried again. The next 31 rounds do not try it. */
+void play_until_tried(const char *path);
+
 /* Makes it look as if the clock had been set by so many seconds since the last
  * scan of the directory. */
 void set_clock_seen_before(int64_t seconds);

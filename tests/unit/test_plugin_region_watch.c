@@ -927,6 +927,7 @@ TEST(an_old_socket_that_refused_delays_no_new_one_and_is_tried_now_and_then) {
   int fd = bind_at(path);
   set_time_of_directory(1000);
   begin_watch("");
+  play_until_tried(path);
   age_sockets();
   assert_return_code(listen(fd, 1), errno);
   create_usual(0, "new");
@@ -1104,6 +1105,30 @@ TEST(no_more_than_256_regions_are_read) {
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 256);
   assert_non_null(fake_logged(LOG_WARNING, "at most 256 regions"));
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+  for (int i = 0; i < SOCKETS; i++)
+    close(listeners[i]);
+}
+
+TEST(a_user_gets_at_most_half_of_the_places) {
+  enum { SOCKETS = 140 };
+  int listeners[SOCKETS];
+  char path[108];
+  if (!may_change_user())
+    skip();
+  struct rlimit before = limit_files(4096);
+  for (int i = 0; i < SOCKETS; i++) {
+    socket_path(path, sizeof(path), i);
+    listeners[i] = bind_at(path);
+    assert_return_code(chown(path, NOBODY, (gid_t)-1), errno);
+    assert_return_code(seteuid(NOBODY), errno); /* whom readers see as peer */
+    assert_return_code(listen(listeners[i], 1), errno);
+    assert_return_code(seteuid(0), errno);
+  }
+  begin_watch("");
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 128);
+  assert_non_null(fake_logged(LOG_WARNING, "a user gets at most half"));
   assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
   for (int i = 0; i < SOCKETS; i++)
     close(listeners[i]);

@@ -167,6 +167,20 @@ TEST(a_thread_that_is_not_pinned_takes_any_free_slot_before_it_is_refused) {
   unit_end(region);
 }
 
+TEST(an_extra_slot_is_taken_before_that_of_another_core) {
+  int here, elsewhere;
+  if (!two_cores(&here, &elsewhere))
+    skip();
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.extra_slots = 2});
+  (void)unit_attach(region, here);
+  (void)unit_attach(region, here);
+  percore_slot_t extra = unit_attach(region, PERCORE_NO_CORE);
+  assert_return_code(percore_detach(region, extra), errno);
+  assert_ptr_equal(unit_attach(region, here).head, extra.head);
+  unit_end(region);
+}
+
 static void *wait_for_byte(void *argument) {
   char byte;
   assert_int_equal(read(*(int *)argument, &byte, 1), 0);
