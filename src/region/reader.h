@@ -260,8 +260,8 @@ int region_tile_reuse(struct region_tile *tile,
                       const struct region_reader *reader, uint32_t table,
                       uint32_t capacity, uint32_t want);
 
-/* Gives the tile an empty place for each of `rows` rows, which need not be those
- * of its table. Returns false if out of memory. */
+/* Gives the tile an empty place for each of `rows` rows, which need not be
+ * those of its table. Returns false if out of memory. */
 bool region_tile_resize(struct region_tile *tile, uint32_t rows);
 
 /* Reads rows into the tile, starting with first_row: as many as are in use and

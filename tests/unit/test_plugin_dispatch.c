@@ -498,10 +498,11 @@ TEST(the_documents_say_what_a_host_costs) {
               "Each `Group` and each further NUMA node adds %zu values",
               nodes.values - one.values);
   for (size_t i = 1; i < 3; i++)
-    assert_says(documents[i],
-                "adds up to %d values, and 2 for each idle state, for each core "
-                "that it probes, and for the host 2, and 1 for each idle state",
-                1 + WAKE_SURVEY_VALUES);
+    assert_says(
+        documents[i],
+        "adds up to %d values, and 2 for each idle state, for each core "
+        "that it probes, and for the host 2, and 1 for each idle state",
+        1 + WAKE_SURVEY_VALUES);
   assert_says("contrib/collectd/storage-schemas.conf",
               "a host with 32 cores produces %zu metrics", usual.series);
   assert_says("contrib/collectd/queue.conf",
