@@ -71,7 +71,8 @@ static void end_window(struct percore_load *load, const struct core *state,
   struct board_core row = unknown;
   if (state->online) {
     row.load = row.taken = board_or(engine_load(from, to), -1);
-    row.taken -= fmin(board_or(engine_idle_poll(from, to), 0), row.load);
+    if (row.load > 0) /* else it is unknown, or nothing is taken */
+      row.taken -= fmin(board_or(engine_idle_poll(from, to), 0), row.load);
     row.load_low = board_or(bounds.low, -1);
     row.load_high = board_or(bounds.high, -1);
     row.frequency_hz = board_or(engine_frequency_hz(from, to), 0);

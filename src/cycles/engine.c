@@ -65,17 +65,23 @@ static void find_isolated(struct engine *engine) {
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 
+/* The directory that describes a core exists while it is online. */
+static uint64_t identity_of(const struct engine *engine,
+                            const struct core *core) {
+  const struct machine *machine = engine->options.machine;
+  char path[64];
+  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology",
+           core->number);
+  return machine->identity(machine->context, path);
+}
+
 /* Adds to *changed the cores that have gone offline since the last call, even
  * if they are back: the directory that describes an online core is then made
  * anew. */
 static void find_changed(struct engine *engine, struct core_set *changed) {
-  const struct machine *machine = engine->options.machine;
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
-    char path[64];
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology",
-             core->number);
-    uint64_t identity = machine->identity(machine->context, path);
+    uint64_t identity = identity_of(engine, core);
     if (core->identity != 0 && identity != core->identity)
       core_set_add(changed, core->number);
     core->identity = identity;
@@ -101,8 +107,9 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
       core_restart(core);
     }
     core->online = is_online;
+    if (core->identity == 0) /* any other change must not be overlooked */
+      core->identity = identity_of(engine, core);
   }
-  find_changed(engine, &(struct core_set){0}); /* the new cores */
   find_isolated(engine);
   return 0;
 }
@@ -400,9 +407,6 @@ static void end_windows(struct engine *engine, bool late) {
     core->late |= late;
     bool is_late = core->late, is_paused = is_late && was_paused(core);
     core->late &= !(sample->growth.wall > 0);
-    if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
-      core->progress_share =
-          fmin(sample->progress_ns / sample->monotonic_ns, 1);
     if (is_paused) {
       core_set_add(&paused, core->number);
       core_begin_epoch(core);
@@ -410,6 +414,9 @@ static void end_windows(struct engine *engine, bool late) {
       engine->counts.windows_discarded++;
       continue;
     }
+    if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
+      core->progress_share =
+          fmin(sample->progress_ns / sample->monotonic_ns, 1);
     /* Columns and the idle clock do not tell a pause from work. */
     if (is_late && engine->topology.may_be_virtual &&
         (!source_is_counter(core->source) || sample->filled))

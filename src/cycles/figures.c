@@ -243,7 +243,9 @@ static void polls_interval(struct figures *figures,
                            struct core_figures *core, double idle_poll) {
   windows->idle_polls |= idle_poll > IDLE_POLL_MIN; /* false if NAN */
   figures->idle_polls |= windows->idle_polls;
-  core->idle_poll = windows->idle_polls ? fmin(idle_poll, core->busy) : NAN;
+  core->idle_poll = windows->idle_polls && !isnan(idle_poll)
+                        ? fmin(idle_poll, core->busy)
+                        : NAN; /* fmin would return the other argument */
 }
 
 static void counters_interval(struct core_figures *core,
@@ -453,8 +455,12 @@ struct snapshot *figures_interval(struct figures *figures) {
   for (size_t i = 0; i < len; i++) {
     struct core_figures *core = &snapshot->cores[i];
     core->sibling_busy = sibling_busy(figures, core->core);
-    core->taken =
-        !figures->idle_polls ? NAN : core->busy - fmax(core->idle_poll, 0);
+    if (figures->idle_polls)
+      core->taken = figures->windows[core->core].idle_polls
+                        ? core->busy - core->idle_poll
+                        : core->busy;
+    else
+      core->taken = NAN;
   }
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);

@@ -192,7 +192,8 @@ static void put_softirq_vectors(struct out *out,
 static void put_core_load(struct out *out, const struct core_figures *core) {
   put_figure(out, "percent", "busy", core->busy, PERCENT);
   put_figure(out, "percent", "taken", core->taken, PERCENT);
-  if (!out->config->sampler.figures.cstates) /* put_cstates has it, too */
+  /* put_cstates has it, too, unless the kernel has no idle driver */
+  if (!out->config->sampler.figures.cstates || core->cstates.states_len == 0)
     put_figure(out, "percent", "idle_poll", core->idle_poll, PERCENT);
 }
 

@@ -12,6 +12,8 @@
 
 enum { DEPTH_MAX = 64 }; /* yajl frees trees by recursion */
 
+/* yajl skips comments, in which quotes and brackets mean nothing. JSON has
+ * none, so an answer with a slash outside of strings never ends. */
 bool poller_answer_is_whole(const char *text, size_t length) {
   int depth = 0;
   bool is_string = false;
@@ -21,6 +23,8 @@ bool poller_answer_is_whole(const char *text, size_t length) {
       is_string = !is_string;
     else if (is_string)
       i += c == '\\';
+    else if (c == '/')
+      return false;
     else if (c == '{' || c == '[')
       depth++;
     else if ((c == '}' || c == ']') && --depth == 0)

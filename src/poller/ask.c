@@ -58,6 +58,9 @@ static const char *what_is_read(const struct poller_server *server) {
   for (size_t i = 0; i < server->len; i++)
     all &= server->threads[i].core >= 0;
   return server->told == 0 ? dialects[server->dialect].nothing
+         : server->pid == 0
+             ? "its threads cannot be seen from this container; start it with "
+               "the host's processes"
          : !all ? "its useful load is read in part: some threads may run on "
                   "several cores; bind each to one"
          : server->is_percent ? "its useful load is read, in whole percents"

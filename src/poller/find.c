@@ -1,9 +1,10 @@
 /* find.c: finds programs by the names of their threads, in all containers.
  *
  * Reading the names of all threads takes 10 us for each, so only the processes
- * of the last looks are looked at: a program may take a while to start. New
- * processes have larger numbers than those before, so /proc is read on from
- * there, unless numbers have begun again. */
+ * of the last looks are looked at: a program may take a while to start. Once an
+ * hour, all are: a script may have become one. New processes have larger
+ * numbers than those before, so /proc is read on from there, unless numbers
+ * have begun again. */
 #include "poller.h"
 
 #include "base/clock.h"
@@ -51,6 +52,12 @@ static void set_process(struct poller_server *server, pid_t pid) {
   process_read(comm, sizeof(comm), proc_path(path, pid, ""), ".", "comm");
   utf8_clean(server->name, sizeof(server->name), comm, strcspn(comm, "\n"), "_",
              "");
+  if (server->pid == pid)
+    return;
+  /* Another process has the given socket: its lcores may have other cores. */
+  for (size_t i = 0; i < server->len; i++)
+    poller_thread_forget(server, &server->threads[i]);
+  server->len = 0;
   server->pid = pid;
 }
 
@@ -80,15 +87,15 @@ static bool is_asked_already(const struct poller_server *server, pid_t pid) {
 /* True if the process's user may say how useful its threads are: root, the user
  * of this process, and members of the group that may publish regions. Others
  * could make a core look free that they have taken. */
-static bool may_be_asked(const struct poller_server *server) {
-  const char *directory = server->pollers->options.runtime_dir;
+static bool may_be_asked(const struct pollers *pollers, pid_t pid) {
+  const char *directory = pollers->options.runtime_dir;
   char path[PATH_SIZE];
   struct stat shared;
   struct rights rights;
   if (directory == NULL)
     directory = region_runtime_dir();
   long group = stat(directory, &shared) == 0 ? (long)shared.st_gid : -1;
-  rights_read(&rights, proc_path(path, server->pid, ""), ".", group);
+  rights_read(&rights, proc_path(path, pid, ""), ".", group);
   return rights.uid == 0 || rights.uid == geteuid() || rights.in_group;
 }
 
@@ -130,7 +137,7 @@ static const char *inspect(struct poller_server *server) {
   server->path[0] = '\0';
   if (names_have(&server->pollers->options.ignored, server->name))
     return "it is ignored";
-  if (!may_be_asked(server))
+  if (!may_be_asked(server->pollers, server->pid))
     return "its user may not publish regions; add it to the group percore";
   DIR *files = opendir(proc_path(path, server->pid, "fd"));
   if (files == NULL)
@@ -203,10 +210,13 @@ const char *poller_connect(struct poller_server *server, int type) {
  * All processes
  */
 
+/* Programs that are not asked, but only told of, get half of the places. */
 static void add(struct pollers *pollers, enum poller_dialect dialect, pid_t pid,
                 const char *path) {
+  size_t most = pid == 0 || may_be_asked(pollers, pid) ? POLLER_SERVERS_MAX
+                                                       : POLLER_SERVERS_MAX / 2;
   struct poller_server *server =
-      pollers->len == POLLER_SERVERS_MAX || is_known(pollers, dialect, pid)
+      pollers->len >= most || is_known(pollers, dialect, pid)
           ? NULL
           : calloc(1, sizeof(*server));
   if (server == NULL)
@@ -274,6 +284,8 @@ void pollers_find(struct pollers *pollers) {
     look_from(pollers, at, from, INT_MAX);
     at = from = 0;
   }
+  if (look % POLLER_LOOKS_TO_ALL == 0)
+    at = from = 0;
   at = look_from(pollers, at, from, is_first ? INT_MAX : last);
   pollers->seen[look % POLLER_LOOKS].pid = last;
   pollers->seen[look % POLLER_LOOKS].at = is_first ? 0 : at;

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/process.h"
 #include "cycles/core_set.h"
 #include "region/memory.h"
@@ -199,8 +200,14 @@ void poller_thread_count(struct poller_server *server,
   struct poller_cpu_time last = thread->cpu;
   bool is_new = thread->tid == 0;
   if (is_new && (thread->tid = find_tid(server, thread->core)) != 0) {
-    thread->stat = open_task(server->pid, thread->tid, "stat");
-    thread->schedstat = open_task(server->pid, thread->tid, "schedstat");
+    bool has_room = descriptors_available() >= 2;
+    thread->stat = thread->schedstat = -1; /* cannot be read */
+    if (has_room) {
+      thread->stat =
+          descriptors_move(open_task(server->pid, thread->tid, "stat"));
+      thread->schedstat =
+          descriptors_move(open_task(server->pid, thread->tid, "schedstat"));
+    }
   }
   if (thread->tid == 0 || !read_cpu_time(thread))
     poller_thread_forget(server, thread);

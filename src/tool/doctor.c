@@ -387,6 +387,8 @@ static void say_poller(void *context, enum journal_level level,
   (void)level;
   const char *end = strstr(line, ", pid "), *advice = strstr(line, "; ");
   char name[FACT_SIZE];
+  if (end == NULL)
+    return; /* it is not about a program */
   snprintf(name, sizeof(name), "%.*s", (int)(end - line), line);
   doctor_say(context, "pollers", name, VERDICT_NOTE,
              advice != NULL ? advice + 2 : NULL, "%.*s",

@@ -150,6 +150,17 @@ TEST(a_pause_also_discards_windows_of_the_source_idle) {
   assert_loads(&play, 0.25, PLAY_SECOND_ERROR);
 }
 
+TEST(a_second_pause_in_a_row_is_noticed_as_well) {
+  PLAY(4);
+  fake_machine_load(play.fake, 0.25);
+  play_open_for(&play, 2);
+  for (int i = 0; i < 2; i++) {
+    fake_machine_pause(play.fake, 9 * FAKE_SECOND);
+    play_sample_late(&play, FAKE_SECOND);
+    assert_no_loads(&play);
+  }
+}
+
 /* This kernel counts time that is stolen during a wake-up both as idle and as
  * steal. */
 TEST(a_pause_is_noticed_although_idle_and_steal_overlap) {

@@ -68,6 +68,26 @@ TEST(idle_polls_are_load_but_neither_taken_nor_hidden) {
   }
 }
 
+TEST(while_idle_polls_are_unknown_so_is_what_is_taken) {
+  FIGURES_PLAY(2, 0.2);
+  it.play.fake->cpuidle_states = 3;
+  figures_play_start(&it);
+  figures_play_seconds(&it, 10);
+  struct fake_core *polls = &it.play.fake->cores[1];
+  polls->load = 0.5;
+  polls->polled = 0.3;
+  polls->idle = 0.8;
+  figures_play_windows(&it, 2);
+  figures_play_interval(&it);
+  assert_near(figures_play_seconds(&it, 10)->cores[1].taken, 0.2, 0.003);
+  core_set_add(&it.play.fake->stat_hidden, 1);
+  figures_play_windows(&it, 2);
+  struct core_figures *core = &figures_play_interval(&it)->cores[1];
+  assert_near(core->busy, 0.5, PLAY_EXACT);
+  assert_nan(core->idle_poll);
+  assert_nan(core->taken);
+}
+
 TEST(steal_is_a_share_of_wall_time) {
   FIGURES_PLAY(2, 0.3);
   fake_machine_hypervisor(it.play.fake);

@@ -217,6 +217,13 @@ TEST(an_answer_that_nests_deeply_never_ends) {
   assert_true(is_whole(text + 50)); /* with as many more at its end */
 }
 
+/* yajl, which skips comments, would nest the brackets. */
+TEST(an_answer_with_a_comment_never_ends) {
+  assert_false(is_whole("[/*\"*/[[]]/*\"*/]"));
+  assert_false(is_whole("[//\n]"));
+  assert_true(is_whole("{\"/eal/lcore\":1}"));
+}
+
 TEST(what_is_no_answer_tells_nothing) {
   static const char *const texts[] = {
       "",

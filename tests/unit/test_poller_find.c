@@ -155,6 +155,19 @@ TEST(a_program_is_looked_at_while_it_starts) {
   assert_non_null(find());
 }
 
+TEST(a_process_that_becomes_a_poller_late_is_found_within_an_hour) {
+  static const struct habits slow = {"starting", "ovs-vswitchd.1.ctl", NULL};
+  start(&slow);
+  for (int i = 0; i < 3 * POLLER_LOOKS; i++)
+    assert_null(find());
+  (void)!write(go[1], "", 1);
+  await(ready[0]);
+  struct poller_server *server = NULL;
+  for (int i = 0; server == NULL && i < POLLER_LOOKS_TO_ALL; i++)
+    server = find();
+  assert_non_null(server);
+}
+
 TEST(numbers_of_processes_may_begin_again) {
   for (int i = 0; i < 3 * POLLER_LOOKS; i++)
     pollers_find(pollers);
