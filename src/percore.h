@@ -400,7 +400,8 @@ int percore_serve(struct percore_region *region);
  * attached now or later, so that percore_row_add makes no system call for these
  * rows. Puts large parts into huge pages, which takes some milliseconds per 2
  * MiB and interrupts all cores, so call this before the workers start. Returns
- * 0, or -1 with EINVAL, ENODEV or ENOMEM; on failure nothing changes. */
+ * 0, or -1 with EINVAL, ENODEV, ENOMEM or EPERM (this is a child of fork(2));
+ * on failure nothing changes. */
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows);
 
@@ -458,8 +459,8 @@ enum percore_remove_flags {
  * it. The row stays readable until it is reused. Removed rows are reused oldest
  * first, each after every attached thread has passed a quiescent point
  * (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1 with EINVAL,
- * ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with gauges or states,
- * or a single-row table). */
+ * ENOENT (not live), ENODEV, ENOMEM, EPERM (this is a child of fork(2)),
+ * ENOTSUP (a PER_CORE table with gauges or states, or a single-row table). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
@@ -470,9 +471,9 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
  * rates; up-down counters, gauges and states keep their values. Accepts
  * PERCORE_ALL_TABLES and PERCORE_ALL_ROWS. Waits for workers inside a section,
  * at most 0.1 s per row. Returns 0, or -1 with EINVAL, ENOENT (not live),
- * ENODEV, ENOTSUP (PERCORE_NO_RESET), or EAGAIN (a worker stayed inside a
- * section; the row that it may be updating and the rows after it were not
- * reset). */
+ * ENODEV, EPERM (this is a child of fork(2)), ENOTSUP (PERCORE_NO_RESET), or
+ * EAGAIN (a worker stayed inside a section; the row that it may be updating and
+ * the rows after it were not reset). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* For percore_attach: threads that are not pinned, such as those of a pool.

@@ -53,6 +53,7 @@ void percore_debug_row_(const void *cells);
 void percore_debug_cell_(const void *cells, uint32_t column, int is_set);
 void percore_debug_histogram_(const void *cells, uint32_t column,
                               uint32_t sub_bits, uint32_t buckets);
+void percore_debug_section_(const uint64_t *sequence, int begins);
 #define PERCORE_AT_ percore_debug_at_(__FILE__, __LINE__)
 #define PERCORE_CHECK_(holds, message)                                         \
   ((holds) ? (void)0 : percore_debug_fail_(message))
@@ -380,7 +381,7 @@ static inline void percore_sequence_begin_(uint64_t *sequence) {
 
 static inline void percore_sequence_end_(uint64_t *sequence) {
   uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
-  PERCORE_CHECK_(now & 1, "a section ends that has not begun");
+  PERCORE_DEBUG_(section_(sequence, 0));
   __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
 }
 
@@ -388,9 +389,9 @@ static inline void percore_sequence_end_(uint64_t *sequence) {
  * Sections must not nest (with PERCORE_DEBUG defined, nesting aborts) and
  * should be short: a handful of adds. */
 static inline void percore_begin(percore_slot_t slot) {
-  PERCORE_CHECK_(!(percore_own_head_(slot)->sequence & 1),
-                 "sections do not nest");
-  percore_sequence_begin_(&slot.head->sequence);
+  uint64_t *sequence = &percore_own_head_(slot)->sequence;
+  PERCORE_DEBUG_(section_(sequence, 1));
+  percore_sequence_begin_(sequence);
 }
 
 static inline void percore_end(percore_slot_t slot) {

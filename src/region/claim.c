@@ -131,12 +131,22 @@ static void set_number(struct region_claim *claim, unsigned number) {
   snprintf(claim->socket_path + at, REGION_PATH_SIZE - at, "%u.sock", number);
 }
 
+/* True if the last attempt failed because of another process's files. Keeps
+ * errno. A lock file of another group cannot be opened. */
+static bool is_taken(const struct region_claim *claim) {
+  struct stat file;
+  int error = errno;
+  bool taken = error == EADDRINUSE || error == EPERM ||
+               (error == EACCES && lstat(claim->lock_path, &file) == 0);
+  errno = error;
+  return taken;
+}
+
 /* Skips numbers that a process has, and those that a dead process of another
  * user has left behind in a sticky directory. */
 static int take_lowest(struct region_claim *claim) {
   errno = EADDRINUSE;
-  for (unsigned number = 1;
-       number <= REGION_LAST_NUMBER && (errno == EADDRINUSE || errno == EPERM);
+  for (unsigned number = 1; number <= REGION_LAST_NUMBER && is_taken(claim);
        number++) {
     set_number(claim, number);
     if (take(claim) == 0) {

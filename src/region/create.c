@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,8 +30,16 @@ static struct percore_region *regions;
  * Fork: the child's handles must not reach the parent's region
  */
 
+/* The robust mutexes that the forking thread holds. The child holds none, but
+ * musl, unlike glibc, leaves it the list: it would change those of the parent.
+ */
+static struct robust_list_head *held;
+
 static void before_fork(void) {
+  size_t size;
   pthread_mutex_lock(&regions_mutex);
+  if (syscall(SYS_get_robust_list, 0, &held, &size) != 0)
+    held = NULL;
   for (struct percore_region *r = regions; r != NULL; r = r->next)
     pthread_mutex_lock(&r->mutex);
 }
@@ -44,6 +54,8 @@ static void after_fork_in_parent(void) {
  * any lock. A child that counts in the region keeps the descriptor with which
  * it allocates memory. */
 static void after_fork_in_child(void) {
+  if (held != NULL)
+    held->list.next = &held->list;
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_init(&r->mutex, NULL);
     if (r->is_child && !r->inherit)

@@ -11,8 +11,9 @@
 #include "writer.h"
 
 /* Where the program made the call that is being checked. */
-static __thread const char *file = "";
-static __thread int line;
+static __thread const char *file __attribute__((tls_model("initial-exec"))) =
+    "";
+static __thread int line __attribute__((tls_model("initial-exec")));
 
 void percore_debug_at_(const char *file_, int line_) {
   file = file_;
@@ -109,8 +110,9 @@ static const char *string_at(const struct place *place, uint32_t offset) {
 }
 
 static void check_row(const struct place *place) {
-  enum region_state state =
-      region_state(*region_generation(place->region, place->table, place->row));
+  enum region_state state = region_state(__atomic_load_n(
+      region_generation(place->region, place->table, place->row),
+      __ATOMIC_ACQUIRE));
   const char *table = string_at(place, place->table->name);
   if (state == REGION_FREE)
     fail("table %s has no row %u: add rows with percore_row_add", table,
@@ -185,4 +187,20 @@ void percore_debug_slot_(const void *head) {
     return;
   offset = (uint64_t)((const unsigned char *)head - place.region->map);
   (void)find_slot(&place, &offset);
+}
+
+/* Threads share the sequence words of sinks, and of the row after the last. */
+void percore_debug_section_(const uint64_t *sequence, int begins) {
+  struct place place;
+  bool open = (__atomic_load_n(sequence, __ATOMIC_RELAXED) & 1) != 0;
+  if (open != (begins != 0) || !region_find(sequence, &place.region) ||
+      place.region == NULL || place.region->is_sink)
+    return;
+  uint64_t offset =
+      (uint64_t)((const unsigned char *)sequence - place.region->map);
+  if (!find_slot(&place, &offset) ||
+      (!place.in_slot && !find_row(&place, offset + sizeof(*sequence))))
+    return;
+  fail("%s",
+       begins ? "sections do not nest" : "a section ends that has not begun");
 }

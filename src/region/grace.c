@@ -154,6 +154,8 @@ bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
                           uint32_t row) {
   const struct removed_row *list = region->state[table].removed;
   const struct grace *grace = &region->grace;
+  if (region->is_child) /* the process that removes rows knows */
+    return true;
   if (list == NULL || list[row + 1].grace == 0 ||
       &list[row + 1] == removed_here)
     return false;
@@ -169,12 +171,14 @@ void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now) {
   struct removed_row *list = region->state[table].removed;
   removed_here = &list[row + 1];
+  /* In this order for PERCORE_DEBUG; before the barrier for find_in_child. */
+  list[row + 1].grace = safe_now ? 0 : region->grace.begun + 1;
+  region_end_change(region_generation(region, &region->tables[table], row),
+                    REGION_GONE);
   if (safe_now) {
-    list[row + 1].grace = 0;
     insert_after(list, list[safe_head(region, table)].older, row + 1);
     return;
   }
-  list[row + 1].grace = region->grace.begun + 1;
   insert_after(list, list[0].older, row + 1);
   if (clock_now_ns(CLOCK_MONOTONIC) - region->grace.begun_ns >= MIN_PERIOD_NS)
     begin_period(region);

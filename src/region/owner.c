@@ -30,13 +30,14 @@ int region_owners_init(struct percore_region *region) {
   void *owners =
       mmap(NULL, region->owners_size, PROT_READ | PROT_WRITE,
            MAP_ANONYMOUS | (region->inherit ? MAP_SHARED : MAP_PRIVATE), -1, 0);
-  if (owners == MAP_FAILED || region->holders == NULL)
+  if (owners != MAP_FAILED)
+    region->owners = owners;
+  if (region->owners == NULL || region->holders == NULL)
     return -1;
-  region->owners = owners;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  if (region->inherit)
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  /* Only of these does musl tell the kernel, and so before_fork (create.c). */
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
   int error = 0;
   for (uint32_t s = 0; s < count && error == 0; s++)
     error = pthread_mutex_init(&region->owners[s], &attributes);

@@ -2,6 +2,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <sys/param.h>
 
 #include "writer.h"
 
@@ -47,6 +48,12 @@ static int for_each_array(struct percore_region *region,
   return 0;
 }
 
+/* Returns how many rows there is memory for where there is some for so many. */
+static uint32_t whole_steps(const struct region_table *table, uint64_t rows) {
+  uint32_t step = REGION_HUGE_PAGE / table->row_stride;
+  return (uint32_t)MIN((rows + step - 1) / step * step, table->max_rows);
+}
+
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
   if (region_is_huge(region))
     return 0;
@@ -57,7 +64,8 @@ int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
     const struct region_table *table = &region->tables[t];
     uint64_t rows = region->state[t].rows_reserved;
     if (region->is_child) /* the parent may have added rows */
-      rows = region_live(region, table)->rows_in_use;
+      rows = MAX(rows,
+                 whole_steps(table, region_live(region, table)->rows_in_use));
     if (table->storage == PERCORE_PER_CORE &&
         region_provide(region, block + table->slot_offset,
                        rows * table->row_stride) != 0)
@@ -72,15 +80,12 @@ int region_provide_rows(struct percore_region *region, uint32_t t,
   struct table_state *state = &region->state[t];
   if (rows <= state->rows_reserved)
     return 0;
-  uint32_t step = REGION_HUGE_PAGE / table->row_stride;
-  uint64_t to = ((uint64_t)rows + step - 1) / step * step;
-  if (to > table->max_rows)
-    to = table->max_rows;
+  uint32_t to = whole_steps(table, rows);
   if (!region_is_huge(region) &&
-      for_each_array(region, table, state->rows_reserved, (uint32_t)to,
-                     region_provide) != 0)
+      for_each_array(region, table, state->rows_reserved, to, region_provide) !=
+          0)
     return -1;
-  state->rows_reserved = (uint32_t)to;
+  state->rows_reserved = to;
   return 0;
 }
 

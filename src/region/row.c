@@ -281,7 +281,6 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
   if (region_removed_init(region, t) != 0)
     return -1;
   key_index_remove(&region->state[t].names, row);
-  region_end_change(region_generation(region, table, row), REGION_GONE);
   region_remove_later(region, t, row,
                       (flags & PERCORE_NO_UPDATE_IN_FLIGHT) != 0);
   return 0;

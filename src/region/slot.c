@@ -33,8 +33,11 @@ static bool take_extra_slot(struct percore_region *region, int core,
       bool suits = pass == OF_CORE  ? !unused && slot->core == core
                    : pass == UNUSED ? unused
                                     : true;
-      if (suits && take(region, s, taken))
+      if (!suits || !take(region, s, taken))
+        continue;
+      if (pass != UNUSED || region_state(slot->generation) == REGION_FREE)
         return true;
+      region_slot_leave(region, s); /* another process has used it meanwhile */
     }
   return false;
 }

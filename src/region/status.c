@@ -90,11 +90,14 @@ static void say_unserved(const struct percore_region *region, int error,
                          char *reason, size_t size) {
   const struct region_fault fault = {.error = error};
   const char *strings = region_at(region, region->header->strings_offset);
+  const struct region_claim *claim = &region->server.claim;
   char dir[REGION_PATH_SIZE];
-  memcpy(dir, region->server.claim.socket_path, sizeof(dir));
+  memcpy(dir, claim->socket_path, sizeof(dir));
   *strrchr(dir, '/') = '\0';
   const struct percore_options options = {
-      .runtime_dir = dir, .instance = strings + region->header->instance};
+      .runtime_dir = dir,
+      .instance = claim->number_at != 0 ? "*" /* it has no number yet */
+                                        : strings + region->header->instance};
   say_why(reason, size, strings + region->header->name, &options, &fault);
 }
 

@@ -291,8 +291,8 @@ int region_grace_init(struct percore_region *region);
  */
 int region_removed_init(struct percore_region *region, uint32_t table);
 
-/* Adds a row to the list of removed rows. safe_now: the row can be reused
- * immediately, because no thread still updates it. */
+/* Makes a row GONE and adds it to the list of removed rows. safe_now: the row
+ * can be reused immediately, because no thread still updates it. */
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now);
 

@@ -398,6 +398,15 @@ static void do_right(void) {
   percore_attach(region, "", 9999, &no_slot);
   percore_add(percore_core_row(no_slot, one, r0), 0, 1);
   percore_poll(no_slot, 1);
+  percore_begin(no_slot); /* as other threads that were refused may have done */
+  percore_begin(no_slot);
+  percore_end(no_slot);
+  percore_end(no_slot);
+  percore_owned_row_t no_object = percore_owned_row(owned, sink);
+  percore_row_begin(no_object);
+  percore_row_begin(no_object);
+  percore_row_end(no_object);
+  percore_row_end(no_object);
   in_thread(remove_row);
   percore_add(percore_core_row(slot, two, q0), 0, 1);
   percore_add(percore_core_row(percore_this_slot(region), one, 0), 0, 1);

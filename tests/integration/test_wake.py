@@ -405,6 +405,7 @@ def begin_result(folder):
                  "no datapoints")
     except AssertionError:
         process.kill()
+        process.communicate()
         raise Skip("the core was never idle") from None
     return process
 
