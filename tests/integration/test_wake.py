@@ -184,6 +184,10 @@ def test_thread_and_bpf_timer_agree():
     """on a quiet core, the medians with a thread and with a BPF timer differ by at
     most 15 %"""
     need_bpf()
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        if " hypervisor" in file.read():
+            raise Skip("the hypervisor delays their timers by more than that; guests of "
+                       "tests/testbed compare the medians in virtual time")
     agree = [medians_agree(lambda method, core=core: quiet_median(core, method))
              for core in online_cores()]
     check(False not in agree, f"by core: {agree}")

@@ -27,10 +27,7 @@ static const struct pattern patterns[] = {
      -150000, true},
 };
 
-/* In virtual time, a shorter window is as exact. */
-static uint64_t window_ns(const struct duty_terms *terms) {
-  return (terms->exact ? 500 : 1000) * MS;
-}
+#define WINDOW_NS (1000 * MS)
 
 static void judge_tick(const struct pattern *pattern,
                        const struct window *window, const char *how) {
@@ -70,10 +67,9 @@ static void measure(struct watch *watch, const struct pattern *pattern,
                     const struct duty_terms *terms) {
   struct pattern empty_rounds = *pattern;
   empty_rounds.busy_ns = 0;
-  struct window window =
-      watch_pattern(watch, terms->core, pattern, window_ns(terms));
+  struct window window = watch_pattern(watch, terms->core, pattern, WINDOW_NS);
   struct window empty =
-      watch_pattern(watch, terms->core, &empty_rounds, window_ns(terms));
+      watch_pattern(watch, terms->core, &empty_rounds, WINDOW_NS);
   double waking = 100 * (empty.load - empty.truth);
   note("%-43s %6.2f  %6.2f  %+6.2f  %+6.2f  %6.2f  %6.2f  %6.2f", pattern->name,
        100 * window.truth, 100 * window.load,
@@ -87,7 +83,7 @@ static void measure(struct watch *watch, const struct pattern *pattern,
 void duty_cycles_measure(struct watch *watch, const struct duty_terms *terms) {
   note("%-43s %6s  %6s  %6s  %6s  %6s  %6s  %6s", terms->how, "truth", "load",
        "error", "empty", "late", "busy", "1-idle");
-  struct window idle = watch_window(watch, terms->core, NULL, window_ns(terms));
+  struct window idle = watch_window(watch, terms->core, NULL, WINDOW_NS);
   note("%-43s %6.2f  %6.2f  %+6.2f", "no work", 0.0, 100 * idle.load,
        100 * idle.load);
   result(idle.load < POINTS_MAX / 100 + (terms->exact ? 0 : idle.late),
