@@ -4,9 +4,10 @@
 #include "utils/common/common.h"
 
 #include <math.h>
+#include <sys/param.h>
 
 static void set(char *part, const char *name) {
-  size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
+  size_t length = MIN(strlen(name), DATA_MAX_NAME_LEN - 1);
   memcpy(part, name, length);
   part[length] = '\0';
 }

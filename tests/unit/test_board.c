@@ -228,20 +228,12 @@ TEST(a_board_for_all_can_be_read_by_all) {
 
 static pthread_t creator;
 
-int __real_percore_create(struct percore_region **region, const char *name,
-                          const struct percore_table *tables,
-                          uint32_t table_count,
-                          const struct percore_options *options);
-int __wrap_percore_create(struct percore_region **region, const char *name,
-                          const struct percore_table *tables,
-                          uint32_t table_count,
-                          const struct percore_options *options);
-int __wrap_percore_create(struct percore_region **region, const char *name,
-                          const struct percore_table *tables,
-                          uint32_t table_count,
-                          const struct percore_options *options) {
+/* Creating a region begins with its memory. */
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags) {
   creator = pthread_self();
-  return __real_percore_create(region, name, tables, table_count, options);
+  return __real_memfd_create(name, flags);
 }
 
 /* A lock of the directory, for which it may wait, delays no load. */

@@ -190,7 +190,7 @@ static enum proof prove(const struct source *source,
                         ssize_t (*perf_read)(void *, int, void *, size_t),
                         char why[WHY_SIZE]) {
   cancel = false;
-  struct probe *probe;
+  struct probe *probe = NULL;
   struct source proven;
   linux_machine = machine_linux("/");
   assert_non_null(linux_machine);
