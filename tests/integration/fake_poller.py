@@ -30,11 +30,14 @@ class Thread(threading.Thread):
         self.comm = name
         self.work = work
         self.cpu_s = lambda: 0.0
+        self.is_named = threading.Event()
         self.start()
+        self.is_named.wait()
 
     def run(self):
         with open("/proc/thread-self/comm", "w", encoding="ascii") as file:
             file.write(self.comm)
+        self.is_named.set()
         clock = time.pthread_getcpuclockid(threading.get_ident())
         self.cpu_s = lambda: time.clock_gettime(clock)
         self.work()
