@@ -419,7 +419,8 @@ int percore_shared_table(struct percore_region *region, uint32_t table,
                          percore_shared_table_t *handle);
 
 /* Makes a handle of a histogram, given by the indices of its table and field.
- * Returns 0 or -1 like percore_core_table. */
+ * Returns 0 or -1 like percore_core_table. After EINVAL, use the handle only
+ * with rows of sinks: in any other row it counts in column 0. */
 int percore_histogram(struct percore_region *region, uint32_t table,
                       uint32_t field, percore_histogram_t *handle);
 

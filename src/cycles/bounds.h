@@ -49,11 +49,12 @@
  * core as idle: under = W - U. It may sample idle time at the tick: then, and
  * where idle time that is not proven stands in for another source, also over =
  * U. Otherwise, idle time includes what the idle loop itself needs before and
- * after a halt, 1 to 6.5 us: under = min(8 us H, W - U), where H is at most the
- * number of the core's halts. That is the number of interrupts and context
- * switches of all cores; if these may be more than 1 % of W and
- * engine_options.bounds is set, it is how often the core has entered an idle
- * state according to its idle driver. Without one, only interrupts end a halt.
+ * after a halt, 1 to 6.5 us: under = min(8 us H, W - U), where H is at least
+ * the number of the core's halts. H is the number of interrupts and context
+ * switches of all cores. If 8 us H is then more than 1 % of W and
+ * engine_options.bounds is set, H is instead the number of times that the core
+ * has entered an idle state, which its idle driver counts. Without a driver,
+ * only interrupts end a halt.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include

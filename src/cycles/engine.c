@@ -76,8 +76,8 @@ static uint64_t identity_of(const struct engine *engine,
 }
 
 /* Adds to *changed the cores that have gone offline since the last call, even
- * if they are back: the directory that describes an online core is then made
- * anew. */
+ * if they are online again. The kernel creates a core's directory when the core
+ * comes online, so it is then another directory. */
 static void find_changed(struct engine *engine, struct core_set *changed) {
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];

@@ -96,7 +96,8 @@ static void judge_source(struct engine *engine, struct core *core) {
   double steal = share(from->stat_steal, to->stat_steal, wall_ns);
   double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) - steal -
                   share(core_stat_guest(from), core_stat_guest(to), wall_ns);
-  /* The core may have been idle while columns were missing. */
+  /* For a part of the window there are no columns. Assume that the core was
+   * idle then. */
   kernel *= fmin(wall_ns / (to->wall - from->wall), 1);
   double hardware = engine_load(from, to);
   if (!engine_condemns(&core->low_windows, hardware, kernel, steal,

@@ -62,8 +62,8 @@ struct machine {
   const struct clock_calls *clocks;
 };
 
-/* The kernel counts here all uevents: all devices, cores among them, that came
- * or went. */
+/* The number of uevents since boot. The kernel sends one whenever a device,
+ * such as a core, is added or removed. */
 #define MACHINE_UEVENTS "/sys/kernel/uevent_seqnum"
 
 static inline uint64_t machine_now_ns(const struct machine *machine,

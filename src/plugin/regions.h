@@ -433,9 +433,9 @@ void region_sum_combine(const struct region_sum *sum,
 
 /* Adds what the cells of one copy have grown since `last` to the row, and
  * updates `last`. `other` gets the growth of the whole table, from which the
- * growth of other rows is subtracted here. A cell that has fallen does not
- * count until it exceeds its former value. A cell that has leapt, by 2^63 or
- * more, may also have fallen from a value beyond 2^63: it does not count. */
+ * growth of other rows is subtracted here. If a cell has fallen, it does not
+ * count until it exceeds its former value. If it has grown by 2^63 or more, it
+ * may have fallen from a value beyond 2^63, so this growth does not count. */
 enum region_growth { REGION_GREW, REGION_LEAPT, REGION_FELL };
 enum region_growth region_row_count(const struct region_sum *sum,
                                     struct region_sum_row *row, uint32_t copy,

@@ -104,8 +104,9 @@ struct poller_thread *poller_thread(struct poller_server *server, uint64_t id) {
   return thread;
 }
 
-/* Each counter may be set back alone. What has then grown by more than the
- * clock is unknown, as before the second answer. */
+/* A program may set each of its counters back alone. The difference is then
+ * larger than the time that has passed, and the share is unknown, as it is
+ * before the second answer. */
 void poller_thread_tell(struct poller_server *server, uint64_t id,
                         uint64_t busy, uint64_t total) {
   struct poller_thread *thread = poller_thread(server, id);

@@ -57,7 +57,7 @@ void pollers_close(struct pollers *pollers);
 enum {
   POLLER_SERVERS_MAX = 64,
   POLLER_LOOKS = 8,
-  POLLER_LOOKS_TO_ALL = 120, /* an hour */
+  POLLER_LOOKS_TO_ALL = 120,   /* an hour */
   POLLER_ANSWER_SIZE = 1 << 20 /* longer answers are refused */
 };
 

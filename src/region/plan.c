@@ -206,9 +206,9 @@ static bool make(struct region_plan *plan, const char *name,
   return place_all(plan, page_size, fault);
 }
 
-/* Returns an array of this version's records, which must be freed. Clears
- * *known if a newer version of percore.h has members that the caller has set,
- * or if out of memory. */
+/* Returns a copy of the caller's records as records of this version. The caller
+ * frees it. Sets *known to false if the caller has set a member that only a
+ * newer percore.h has, or if there is no memory. */
 static void *own_records(const void *given, size_t given_size, uint32_t count,
                          size_t size, bool *known) {
   if (given == NULL)

@@ -121,8 +121,8 @@ static void read_slot(struct region_worker *worker,
   bool same_thread =
       known && worker->slot.since_boottime_ns == slot.since_boottime_ns;
   worker->slot = slot;
-  /* Another thread may count for one that polls, in arrears (src/poller): what
-   * it counts at first began before it attached. */
+  /* src/poller counts for other threads, and only after the fact: its first
+   * counts are of a time before it attached. */
   worker->polls =
       cells[REGION_CORE_POLLS] > 0 ||
       (same_thread && cells[REGION_CORE_TOTAL] >

@@ -396,7 +396,7 @@ void region_warn_unserved(const struct percore_region *region);
 void region_serve_polled(void);
 
 /* Finds the region that has the address: &region_sink if it is in a sink, NULL
- * if there is none. Returns false if the list of regions is in use. */
+ * if it is in no region. Returns false if the list of regions is locked. */
 bool region_find(const void *address, const struct percore_region **found);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef PERCORE_LATENCY_LIMIT_H
 #define PERCORE_LATENCY_LIMIT_H
 
-/* The longest exit latency of an idle state that the kernel may choose: what PM
- * QoS allows; 0 if cpuidle is off. */
+/* The kernel chooses only idle states whose exit latency is at most this limit,
+ * which PM QoS sets. If cpuidle is off, the limit is 0. */
 struct latency_limit {
   double us;      /* INFINITY: no limit */
   char text[128]; /* what sets it: "/dev/cpu_dma_latency, held by tuned (8)" */

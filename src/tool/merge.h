@@ -55,8 +55,8 @@ int merge_open(struct merge *merge, const char *command, const char *region,
                bool each);
 void merge_close(struct merge *merge);
 
-/* Looks for instances that have come or gone. Returns what has happened to a
- * region that is read alone, otherwise REGION_AS_BEFORE. */
+/* Looks for instances that have come or gone. If a single region is read,
+ * returns what has happened to it; otherwise returns REGION_AS_BEFORE. */
 enum region_event merge_refresh(struct merge *merge);
 
 /* Returns the next part that is read, after `part` (NULL: the first), or NULL.

@@ -79,7 +79,8 @@ struct measurement {
   char why[WHY_SIZE]; /* why it failed; or empty */
 };
 
-/* Takes the datapoints since the last call, and appends them to the result. */
+/* Reads the datapoints that have come since the last call, and adds them to the
+ * result. */
 static void take(struct measurement *measurement) {
   const struct wake_arguments *options = measurement->options;
   struct wake_run *run = &measurement->run;
@@ -195,7 +196,7 @@ static int judge(const struct measurement *measurement) {
 }
 
 /* Opens the core's counter of system management interrupts. Returns a
- * descriptor, or a negative number if there is none. */
+ * descriptor, or a negative number if this machine has no such counter. */
 static int open_smis(const struct machine *machine, int core) {
   struct perf_event event;
   char why[WHY_SIZE];

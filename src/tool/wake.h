@@ -15,7 +15,7 @@ struct wake_run {
   struct latency_limit limit; /* before the measurement */
   double budget_us;           /* 0: none */
   /* The first datapoint whose latency, as wake_latency_us returns it, is above
-   * a threshold; its ltime_ns is 0 if there is none. */
+   * the threshold. If no latency was, its ltime_ns is 0. */
   struct wake_point above;
 };
 
@@ -34,7 +34,7 @@ const char *wake_verdict(const struct wake_run *run, int state);
 struct wake_advice {
   int deepest;      /* the deepest state that fits; -1: none */
   double dma_us;    /* the value for /dev/cpu_dma_latency that allows this state
-                       and excludes those that do not fit; NAN: there is none */
+                       and excludes those that do not fit; NAN: no value does */
   uint32_t disable; /* bits of the states to disable: those that do not fit, and
                      deeper ones that may not */
 };
