@@ -349,6 +349,7 @@ struct percore_region;
  *                 and field together are too long
  *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
+ *   ENOTSUP       the kernel has no robust mutexes (qemu-user)
  *   or an errno of memfd_create(2), mmap(2) or pthread_create(3).
  */
 int percore_create(struct percore_region **region, const char *name,

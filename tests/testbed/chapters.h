@@ -7,7 +7,9 @@
 
 /* Chapters for arm64, where INSTRUCTIONS is an exact clock of unhalted time. */
 void chapter_duty(void);
-void chapter_tsc(void); /* needs one instruction per nanosecond */
+/* These two need one instruction per nanosecond. */
+void chapter_tsc(void);
+void chapter_time_enabled(void);
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);

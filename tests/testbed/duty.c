@@ -68,7 +68,7 @@ void chapter_ipc(void) {
  * the names MPERF and TSC, these two events of a real PMU test the code that
  * reads MPERF and the TSC.
  */
-void chapter_tsc(void) {
+static void measure_mperf(const char *clocksource, const char *how) {
 #define MSR "/sys/bus/event_source/devices/msr/"
   struct overlay_file files[] = {
       {MSR "type", "4\n"}, /* PERF_TYPE_RAW */
@@ -78,32 +78,29 @@ void chapter_tsc(void) {
       {"/proc/cpuinfo",
        "processor\t: 0\nflags\t\t: constant_tsc nonstop_tsc\n"},
       {"/sys/devices/system/clocksource/clocksource0/current_clocksource",
-       "tsc\n"},
+       clocksource},
       {NULL, NULL}};
-  static const struct {
-    const char *clocksource, *how;
-  } hows[] = {{"tsc\n", "mperf / tsc"}, {"hpet\n", "mperf / time-enabled"}};
-  struct overlay_file *clocksource =
-      &files[sizeof(files) / sizeof(files[0]) - 2];
+  struct overlay overlay;
+  struct watch watch;
   run_on(0);
-  for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++) {
-    struct overlay overlay;
-    struct watch watch;
-    clocksource->text = hows[i].clocksource;
-    overlay_open(&overlay, files);
-    watch_open(&watch, (struct engine_options){
-                           .machine = &overlay.machine,
-                           .hardware = true,
-                           .source = SOURCE_AUTO,
-                       });
-    engine_sample(watch.engine, false);
-    const struct core *core = watch_core(&watch, CORE);
-    result(core->source == SOURCE_MPERF && core->proof == PROOF_PROVEN,
-           "auto takes mperf, proven, with %s", hows[i].how);
-    duty_cycles_measure(
-        &watch,
-        &(struct duty_terms){.core = CORE, .how = hows[i].how, .exact = true});
-    watch_close(&watch);
-    overlay_close(&overlay);
-  }
+  overlay_open(&overlay, files);
+  watch_open(&watch, (struct engine_options){
+                         .machine = &overlay.machine,
+                         .hardware = true,
+                         .source = SOURCE_AUTO,
+                     });
+  engine_sample(watch.engine, false);
+  const struct core *core = watch_core(&watch, CORE);
+  result(core->source == SOURCE_MPERF && core->proof == PROOF_PROVEN,
+         "auto takes mperf, proven, with %s", how);
+  duty_cycles_measure(
+      &watch, &(struct duty_terms){.core = CORE, .how = how, .exact = true});
+  watch_close(&watch);
+  overlay_close(&overlay);
+}
+
+void chapter_tsc(void) { measure_mperf("tsc\n", "mperf / tsc"); }
+
+void chapter_time_enabled(void) {
+  measure_mperf("hpet\n", "mperf / time-enabled");
 }

@@ -26,6 +26,7 @@ static const struct {
 } chapters[] = {
     {"duty", chapter_duty},
     {"tsc", chapter_tsc},
+    {"time-enabled", chapter_time_enabled},
     {"ipc", chapter_ipc},
     {"refusal", chapter_refusal},
     {"sharing", chapter_sharing},
