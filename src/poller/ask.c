@@ -18,7 +18,7 @@
 
 #define LOOK_NS (30 * NS_PER_S)
 #define LEAD_NS (NS_PER_S / 2)   /* before the end of an interval */
-#define ANSWER_NS (NS_PER_S / 5) /* for all answers together */
+#define ANSWER_NS (NS_PER_S / 5)
 #define SOON_NS (NS_PER_S / 4)   /* intervals are not quite equally long */
 #define AWAY_NS (60 * NS_PER_S)
 #define ENDS "it ends the connection; perhaps it has enough clients"
@@ -178,7 +178,7 @@ void pollers_ask(struct pollers *pollers) {
   for (size_t i = 0; i < pollers->len; i++)
     if (now_ns >= pollers->servers[i]->due_ns)
       begin(pollers->servers[i], now_ns);
-  while (wait_for_answers(pollers, now_ns + ANSWER_NS))
+  while (wait_for_answers(pollers, now_ns + pollers->answer_ns))
     ;
   for (size_t i = 0; i < pollers->len; i++) {
     struct poller_server *server = pollers->servers[i];
@@ -247,6 +247,7 @@ int pollers_start(struct pollers **pollers,
   if (*pollers == NULL)
     return any ? -ENOMEM : 0;
   (*pollers)->options = *options;
+  (*pollers)->answer_ns = ANSWER_NS;
   return sampling_thread_start(&(*pollers)->sampling, run, *pollers);
 }
 

@@ -99,6 +99,7 @@ struct poller_server {
 struct pollers {
   struct pollers_options options;
   struct sampling_thread sampling;
+  uint64_t answer_ns; /* for all answers together */
   struct poller_server *servers[POLLER_SERVERS_MAX];
   size_t len;
   struct percore_region *region; /* NULL: there was nothing to count yet */

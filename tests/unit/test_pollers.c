@@ -164,6 +164,7 @@ static void begin(void) {
   sem_wait(&polls);
   pollers = calloc(1, sizeof(*pollers));
   pollers->options.journal.write = hear;
+  pollers->answer_ns = 60 * NS_PER_S;
 }
 
 static void end(void) {
@@ -430,10 +431,12 @@ static void check_refused(enum poller_dialect dialect,
 }
 
 TEST(a_program_that_does_not_answer_is_not_waited_for) {
+  pollers->answer_ns = NS_PER_S / 5;
   check_refused(POLLER_DPDK, answer_nothing, "does not answer within 200 ms");
 }
 
 TEST(half_an_answer_is_none) {
+  pollers->answer_ns = NS_PER_S / 5;
   check_refused(POLLER_OVS, answer_half, "does not answer within 200 ms");
 }
 
@@ -476,6 +479,7 @@ TEST(a_miss_or_two_are_not_told) {
 }
 
 TEST(a_program_that_does_not_answer_delays_no_other) {
+  pollers->answer_ns = 2 * NS_PER_S;
   programs[0].core = core;
   start(&programs[0], POLLER_SPDK, answer_nothing);
   start(&programs[1], POLLER_DPDK, answer_well);
