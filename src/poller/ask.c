@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #define LOOK_NS (30 * NS_PER_S)
-#define LEAD_NS (NS_PER_S / 2)   /* before the end of an interval */
+#define LEAD_NS (NS_PER_S / 2) /* before the end of an interval */
 #define ANSWER_NS (NS_PER_S / 5)
-#define SOON_NS (NS_PER_S / 4)   /* intervals are not quite equally long */
+#define SOON_NS (NS_PER_S / 4) /* intervals are not quite equally long */
 #define AWAY_NS (60 * NS_PER_S)
 #define ENDS "it ends the connection; perhaps it has enough clients"
 enum { MISSES = 3 };
@@ -53,10 +53,11 @@ static void hang_up(struct poller_server *server) {
   server->fd = -1;
 }
 
-static const char *what_is_read(const struct poller_server *server) {
+static const char *what_is_read(struct poller_server *server) {
   bool all = true;
   for (size_t i = 0; i < server->len; i++)
-    all &= server->threads[i].core >= 0;
+    if (server->threads[i].told_tsc > server->asked_tsc)
+      all &= poller_thread_find(server, &server->threads[i]);
   return server->told == 0 ? dialects[server->dialect].nothing
          : server->pid == 0
              ? "its threads cannot be seen from this container; start it with "

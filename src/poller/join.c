@@ -196,23 +196,27 @@ void poller_thread_join(struct poller_server *server,
   percore_end(thread->slot);
 }
 
+bool poller_thread_find(struct poller_server *server,
+                        struct poller_thread *thread) {
+  if (thread->tid != 0 || thread->core < 0)
+    return thread->tid != 0;
+  thread->tid = find_tid(server, thread->core);
+  thread->cpu.at_ns = 0;
+  thread->stat = thread->schedstat = -1; /* cannot be read */
+  if (thread->tid == 0 || descriptors_available() < 2)
+    return thread->tid != 0;
+  thread->stat = descriptors_move(open_task(server->pid, thread->tid, "stat"));
+  thread->schedstat =
+      descriptors_move(open_task(server->pid, thread->tid, "schedstat"));
+  return true;
+}
+
 void poller_thread_count(struct poller_server *server,
                          struct poller_thread *thread) {
   struct poller_cpu_time last = thread->cpu;
-  bool is_new = thread->tid == 0;
-  if (is_new && (thread->tid = find_tid(server, thread->core)) != 0) {
-    bool has_room = descriptors_available() >= 2;
-    thread->stat = thread->schedstat = -1; /* cannot be read */
-    if (has_room) {
-      thread->stat =
-          descriptors_move(open_task(server->pid, thread->tid, "stat"));
-      thread->schedstat =
-          descriptors_move(open_task(server->pid, thread->tid, "schedstat"));
-    }
-  }
   if (thread->tid == 0 || !read_cpu_time(thread))
     poller_thread_forget(server, thread);
-  else if (!is_new)
+  else if (last.at_ns != 0)
     poller_thread_join(server, thread, &last);
 }
 

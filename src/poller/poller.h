@@ -129,6 +129,10 @@ void poller_answer_take(struct poller_server *server, const char *text);
 struct poller_thread *poller_thread(struct poller_server *server, uint64_t id);
 void poller_thread_tell(struct poller_server *server, uint64_t id,
                         uint64_t busy, uint64_t total);
+/* Finds the thread of the operating system. False: none is bound to the core.
+ */
+bool poller_thread_find(struct poller_server *server,
+                        struct poller_thread *thread);
 /* Counts what it has done since the last call, or from `last` to thread->cpu.
  */
 void poller_thread_count(struct poller_server *server,
