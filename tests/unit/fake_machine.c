@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,15 @@
 
 #define TICK_NS 10000000.0 /* /proc/stat: USER_HZ is always 100 */
 #define CPU_FOLDER "/sys/devices/system/cpu"
+
+/* Threads of the engine read the machine while the test runs it. */
+static pthread_mutex_t turn = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static void end_turn(const int *taken) {
+  (void)taken;
+  pthread_mutex_unlock(&turn);
+}
+#define TAKE_TURN                                                              \
+  __attribute__((cleanup(end_turn))) int taken = pthread_mutex_lock(&turn)
 
 struct fake_file {
   char *path;
@@ -106,6 +116,7 @@ static void time_passed(struct fake_machine *fake, uint64_t ns) {
 }
 
 void fake_machine_run(struct fake_machine *fake, uint64_t ns) {
+  TAKE_TURN;
   for (int i = 0; i < fake->cores_len; i++)
     run_core(fake, &fake->cores[i], (double)ns);
   for (size_t i = 0; i < fake->descriptors_len; i++)
@@ -114,6 +125,7 @@ void fake_machine_run(struct fake_machine *fake, uint64_t ns) {
 }
 
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns) {
+  TAKE_TURN;
   for (int i = 0; i < fake->cores_len; i++) {
     struct fake_core *core = &fake->cores[i];
     double idle_ns = core->online && core->idle_in_pause ? (double)ns : 0;
@@ -124,6 +136,7 @@ void fake_machine_pause(struct fake_machine *fake, uint64_t ns) {
 }
 
 void fake_machine_suspend(struct fake_machine *fake, uint64_t ns) {
+  TAKE_TURN;
   fake->boottime_offset_ns += (int64_t)ns;
   fake->realtime_offset_ns += (int64_t)ns;
   for (size_t i = 0; i < fake->descriptors_len; i++) {
@@ -136,6 +149,7 @@ void fake_machine_suspend(struct fake_machine *fake, uint64_t ns) {
 }
 
 static uint64_t fake_clock(void *context, clockid_t clock) {
+  TAKE_TURN;
   struct fake_machine *fake = context;
   uint64_t now = fake->monotonic_ns;
   if (fake->clock_step_ns > 0)
@@ -334,6 +348,7 @@ static ssize_t read_uevents(const struct fake_machine *fake, char *buffer,
 
 static ssize_t fake_read_file(void *context, const char *path, char *buffer,
                               size_t size) {
+  TAKE_TURN;
   struct fake_machine *fake = context;
   const struct fake_file *file = find_file(fake, path);
   if (file != NULL && file->error != 0)
@@ -373,6 +388,7 @@ static const char *name_below(const char *path, const char *folder,
 static int fake_list_directory(void *context, const char *path,
                                void (*each)(const char *name, void *argument),
                                void *argument) {
+  TAKE_TURN;
   struct fake_machine *fake = context;
   char name[256], other[256];
   int core, end = 0, found = 0;
@@ -424,6 +440,7 @@ struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
 }
 
 static long fake_perf_room(void *context, long wanted, bool raise_limit) {
+  TAKE_TURN;
   struct fake_machine *fake = context;
   if (fake->limit == 0)
     return LONG_MAX;
@@ -439,6 +456,7 @@ static long fake_perf_room(void *context, long wanted, bool raise_limit) {
  * members of a group must be on their leader's core. */
 static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
                           int group) {
+  TAKE_TURN;
   struct fake_machine *fake = context;
   fake->perf_opens++;
   if (core < 0 || core >= fake->cores_len)
@@ -483,6 +501,7 @@ static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
 
 static ssize_t fake_perf_read(void *context, int fd, void *buffer,
                               size_t size) {
+  TAKE_TURN;
   struct fake_machine *fake = context;
   fake->perf_reads++;
   if (fd < 0 || (size_t)fd >= fake->descriptors_len ||
@@ -522,6 +541,7 @@ static ssize_t fake_perf_read(void *context, int fd, void *buffer,
 }
 
 static void fake_perf_close(void *context, int fd) {
+  TAKE_TURN;
   struct fake_machine *fake = context;
   if (fd < 0 || (size_t)fd >= fake->descriptors_len ||
       !fake->descriptors[fd].open)
@@ -550,6 +570,7 @@ long fake_machine_used(const struct fake_machine *fake) {
  */
 
 static uint64_t fake_identity(void *context, const char *path) {
+  TAKE_TURN;
   const struct fake_machine *fake = context;
   int core;
   if (sscanf(path, CPU_FOLDER "/cpu%d/topology", &core) != 1 || core < 0 ||
@@ -559,6 +580,7 @@ static uint64_t fake_identity(void *context, const char *path) {
 }
 
 void fake_machine_online(struct fake_machine *fake, int core, bool online) {
+  TAKE_TURN;
   fake->cores[core].online = online;
   fake->cores[core].returns += online;
   fake->uevents++;

@@ -5,6 +5,7 @@ libunit_la_SOURCES = tests/unit/unit.c tests/unit/unit.h \
 	tests/unit/temp_tree.c tests/unit/temp_tree.h
 UNIT_LIBS = libunit.la $(CMOCKA_LIBS)
 endif
+EXTRA_DIST += tests/unit/threads.supp
 # Functions that tests/unit/faults.h replaces.
 fault_ldflags = \
 	-Wl,--wrap=bind,--wrap=calloc,--wrap=chmod,--wrap=connect \
