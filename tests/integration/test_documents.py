@@ -112,6 +112,13 @@ def test_manuals():
             check(False, f"{path} cites {target} as if it were installed")
 
 
+def test_width():
+    """the tables of collectd-percore(5) fit a terminal of 80 columns"""
+    indent = 7  # of man(1)
+    for line in text_of("src/plugin/collectd-percore.pod").splitlines():
+        check(not line.startswith(" ") or indent + len(line) <= 80, f"too wide: {line}")
+
+
 def test_symbols():
     """the library exports what libpercore.map and the Debian package list, and what
     percore.h declares"""
