@@ -17,7 +17,7 @@ static bool sending;
 
 /* Notifications are sent by threads. Waits until these have ended. */
 static size_t sent(void) {
-  for (size_t tasks = 2; tasks > 1; usleep(100)) {
+  for (size_t tasks = UNIT_THREADS + 1; tasks > UNIT_THREADS; usleep(100)) {
     glob_t found;
     assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
     tasks = found.gl_pathc;

@@ -188,11 +188,7 @@ static void *wait_for_byte(void *argument) {
 }
 
 TEST(there_are_as_many_extra_slots_as_threads) {
-#ifdef __SANITIZE_THREAD__ /* has a thread of its own */
-  enum { THREADS = 20, OTHERS = 2 };
-#else
-  enum { THREADS = 20, OTHERS = 1 };
-#endif
+  enum { THREADS = 20 };
   pthread_t threads[THREADS];
   int ends[2];
   assert_return_code(pipe(ends), errno);
@@ -200,7 +196,7 @@ TEST(there_are_as_many_extra_slots_as_threads) {
     pthread_create(&threads[i], NULL, wait_for_byte, &ends[0]);
   uint32_t cores = region_possible_cores();
   struct percore_region *region = create(NULL, &(struct percore_options){0});
-  assert_int_equal(status_of(region).slots, cores + THREADS + OTHERS);
+  assert_int_equal(status_of(region).slots, cores + THREADS + UNIT_THREADS);
   close(ends[1]);
   for (int i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);

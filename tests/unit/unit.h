@@ -30,6 +30,13 @@
   }                                                                            \
   static void sentence(void **state __attribute__((unused)))
 
+/* The threads of a test that starts none. */
+#ifdef __SANITIZE_THREAD__
+enum { UNIT_THREADS = 2 };
+#else
+enum { UNIT_THREADS = 1 };
+#endif
+
 enum { UNIT_TESTS_MAX = 128 };
 extern struct unit_test {
   const char *sentence;
