@@ -12,3 +12,10 @@ bench: $(BENCHES)
 	  ./$$bench || exit 1; done
 	@test -z "$(PLUGIN_BENCH)" || $(MAKE) $(AM_MAKEFLAGS) $(PLUGIN_BENCH)
 .PHONY: bench bench-plugin bench-packets
+# Compares percore with what others use. PEERS has options of peers.py, such as
+# PEERS='--section counters'.
+EXTRA_DIST += tests/bench/peers.py tests/bench/peers_svg.py
+bench-peers: all
+	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
+	  $(srcdir)/tests/bench/peers.py $(PEERS)
+.PHONY: bench-peers
