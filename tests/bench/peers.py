@@ -12,8 +12,9 @@ about so many seconds and yields records: dicts with the keys
     median, low, high, n   the median and the quartiles of n tries; None: not measured
     note        optional: one sentence
 
-The module's list MISSING names what is not installed. An optional picture(records) returns
-the section's picture as SVG."""
+The module's list MISSING names what is not installed, and its list PACKAGES the packages
+whose versions matter. Optional: claims(records) yields sentences and whether they are true,
+and picture(records) returns the section's picture as SVG."""
 
 import argparse
 import datetime
@@ -101,18 +102,32 @@ def table(found):
     head = [f"{key}: {value}" for key, value in found.items()
             if key not in ("records", "missing", "versions")]
     yield "; ".join(head)
-    group = None
+    groups = {}
     for record in found["records"]:
-        if group != (record["section"], record["what"], record["unit"]):
-            group = (record["section"], record["what"], record["unit"])
-            yield f"\n{record['section']}: {record['what']} ({record['unit']})"
-        spread = "" if record["low"] is None else \
-            f"{shown(record['low'])} to {shown(record['high'])}"
-        yield (f"  {record['who']:36} {shown(record['median']):>8}  {spread:18} "
-               f"{record.get('note', '')}").rstrip()
-    if found["missing"]:
-        yield "\nnot measured:"
-        yield from (f"  {each}" for each in found["missing"])
+        key = record["section"], record["what"], record["unit"]
+        groups.setdefault(key, []).append(record)
+    for (section, what, unit), records in groups.items():
+        yield f"\n{section}: {what} ({unit})"
+        for record in records:
+            spread = "" if record["low"] is None or record["n"] < 2 else \
+                f"{shown(record['low'])} to {shown(record['high'])}"
+            yield (f"  {record['who']:32} {shown(record['median']):>8}  {spread:18} "
+                   f"{record.get('note', '')}").rstrip()
+    for title, lines in (("claims that do not hold", broken_claims(found["records"])),
+                         ("not measured", found["missing"])):
+        if lines:
+            yield f"\n{title}:"
+            yield from (f"  {each}" for each in lines)
+
+
+def broken_claims(records):
+    """Returns what the sections say of percore, and their records do not."""
+    broken = []
+    for name in dict.fromkeys(record["section"] for record in records):
+        claims = getattr(importlib.import_module(f"peers_{name}"), "claims", lambda _: ())
+        broken += [f"{name}: {sentence}" for sentence, holds in claims(
+            [each for each in records if each["section"] == name]) if not holds]
+    return broken
 
 
 def picture(name, records):
