@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 
+import peers_svg
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 # For each macro of peers.cc: the tool, a header, libraries and Debian's packages.
 PEERS = {
@@ -169,3 +171,12 @@ def claims(records):
     for each in records:
         if each["unit"] == "%" and each["who"].startswith("percore"):
             yield f"{each['what']}: {each['who']} none", each["median"] == 0
+
+
+def picture(records):
+    panels = {}
+    for each in records:
+        if each["unit"] == "ns" or each["median"] > 0 and each["unit"] == "%":
+            panels.setdefault(each["what"], []).append(each)
+    return peers_svg.bars([(f"{what} ({rows[0]['unit']})", rows)
+                           for what, rows in panels.items()])

@@ -143,10 +143,10 @@ def claims(records):
 
 
 def picture(records):
-    panels = {}
+    lines = {}
     for each in records:
         if each["unit"] == "ms/s":
-            panels.setdefault(each["what"], []).append(
+            lines.setdefault(each["what"], []).append(
                 (int(each["who"].split()[-1]), each["median"]))
-    return peers_svg.curves([(f"ms of processor time per second, by {axis}", {axis: points})
-                             for axis, points in panels.items()])
+    return peers_svg.curves("Processor time of collectd with percore, ms a second, by number of",
+                            lines)

@@ -39,17 +39,20 @@ class Log:
         return [10.0 ** n for n in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1)]
 
 
-def scale(numbers, begin, end):
+def scale(numbers, begin, end, room=0.01):
     numbers = [number for number in numbers if number > 0] or [1]
-    return Log(10 ** math.floor(math.log10(min(numbers)) - 0.01),
-               10 ** math.ceil(math.log10(max(numbers)) + 0.01), begin, end)
+    return Log(10 ** math.floor(math.log10(min(numbers)) - room),
+               10 ** math.ceil(math.log10(max(numbers)) + room), begin, end)
 
 
 def bars(panels):
-    """Draws bars with quartiles. panels: of titles and records."""
-    parts, y = [], 10
+    """Draws bars with quartiles. panels: of titles and records. Bars of the same unit have
+    the same scale."""
+    parts, y, of_unit = [], 10, {}
+    for _, records in panels:
+        of_unit.setdefault(records[0]["unit"], []).extend(each["median"] for each in records)
     for title, records in panels:
-        axis = scale([record["median"] for record in records], NAMES, WIDTH - SIDE)
+        axis = scale(of_unit[records[0]["unit"]], NAMES, WIDTH - SIDE)
         parts.append(text(10, y + 14, title, font_weight="bold"))
         y += 24
         for ten in axis.tens():
@@ -58,7 +61,7 @@ def bars(panels):
             parts.append(text(axis.at(ten), y + ROW * len(records) + 12, f"{ten:g}",
                               text_anchor="middle", fill="#666"))
         for record in records:
-            colour = OURS if record["who"].startswith("percore") else OTHERS
+            colour = OURS if record["who"].startswith(("percore", "here")) else OTHERS
             end = axis.at(record["median"])
             parts.append(text(NAMES - 6, y + 13, record["who"], text_anchor="end"))
             parts.append(f'<rect x="{NAMES}" y="{y + 3}" width="{max(1, end - NAMES):.1f}" '
@@ -71,27 +74,26 @@ def bars(panels):
     return page(y, parts)
 
 
-def curves(panels):
-    """Draws curves with points. panels: of a title, and for each name its points."""
-    parts, y, height = [], 10, 200
-    for title, lines in panels:
-        points = [point for line in lines.values() for point in line]
-        across = scale([x for x, _ in points], LEFT, WIDTH - NAMES)
-        up = scale([cost for _, cost in points], y + 24 + height, y + 24)
-        parts.append(text(10, y + 14, title, font_weight="bold"))
-        for ten in across.tens():
-            parts.append(f'<path d="M{across.at(ten):.0f} {y + 24}v{height}" stroke="#ddd"/>')
-            parts.append(text(across.at(ten), y + 38 + height, f"{ten:,.0f}",
-                              text_anchor="middle", fill="#666"))
-        for ten in up.tens():
-            parts.append(f'<path d="M{LEFT} {up.at(ten):.0f}H{WIDTH - NAMES}" stroke="#ddd"/>')
-            parts.append(text(LEFT - 5, up.at(ten) + 4, f"{ten:g}", text_anchor="end",
-                              fill="#666"))
-        for number, (name, line) in enumerate(lines.items()):
-            colour = COLOURS[number % len(COLOURS)]
-            way = " ".join(f"{across.at(x):.1f},{up.at(cost):.1f}" for x, cost in line)
-            parts.append(f'<polyline points="{way}" fill="none" stroke="{colour}" '
-                         'stroke-width="2"/>')
-            parts.append(text(WIDTH - NAMES + 10, y + 40 + 18 * number, name, fill=colour))
-        y += height + 56
-    return page(y, parts)
+def curves(title, lines, high=420):
+    """Draws, for each name, a curve through its points."""
+    points = [point for line in lines.values() for point in line]
+    across = scale([x for x, _ in points], LEFT, WIDTH - SIDE, 0)
+    up = scale([cost for _, cost in points], high, 34, 0)
+    parts = [text(10, 20, title, font_weight="bold")]
+    for ten in across.tens():
+        parts.append(f'<path d="M{across.at(ten):.0f} 34V{high}" stroke="#ddd"/>')
+        parts.append(text(across.at(ten), high + 16, f"{ten:,.0f}", text_anchor="middle",
+                          fill="#666"))
+    for ten in up.tens():
+        parts.append(f'<path d="M{LEFT} {up.at(ten):.0f}H{WIDTH - SIDE}" stroke="#ddd"/>')
+        parts.append(text(LEFT - 5, up.at(ten) + 4, f"{ten:g}", text_anchor="end",
+                          fill="#666"))
+    for (name, line), colour in zip(lines.items(), COLOURS):
+        way = " ".join(f"{across.at(x):.1f},{up.at(cost):.1f}" for x, cost in line)
+        parts.append(f'<polyline points="{way}" fill="none" stroke="{colour}" '
+                     'stroke-width="2"/>')
+        parts += [f'<circle cx="{across.at(x):.1f}" cy="{up.at(cost):.1f}" r="3" '
+                  f'fill="{colour}"/>' for x, cost in line]
+        parts.append(text(across.at(line[-1][0]) + 7, up.at(line[-1][1]) + 4, name,
+                          fill=colour))
+    return page(high + 26, parts)
