@@ -231,17 +231,20 @@ struct CoreLocked : Array<CoreLocked, WORKERS> {
  * percore
  */
 
-enum { CORE, SECTION, OWNED, SHARED, TABLES };
+enum { CORE, SECTION, OWNED, SMALL, SHARED, TABLES };
 percore_region *region;
 
 bool create_region() {
   static const percore_storage storages[] = {PERCORE_PER_CORE, PERCORE_PER_CORE,
-                                             PERCORE_OWNED, PERCORE_SHARED};
-  static const char *const names[] = {"percore", "section", "owned", "shared"};
+                                             PERCORE_OWNED, PERCORE_OWNED,
+                                             PERCORE_SHARED};
+  static const char *const names[] = {"percore", "section", "owned", "small",
+                                      "shared"};
   static percore_field fields[COUNTERS];
   static percore_table tables[TABLES];
-  for (int i = 0; i < TABLES; i++) {
+  for (int i = 0; i < COUNTERS; i++)
     fields[i].name = names[i];
+  for (int i = 0; i < TABLES; i++) {
     tables[i].name = names[i];
     tables[i].storage = storages[i];
     tables[i].fields = fields;
@@ -255,9 +258,9 @@ bool create_region() {
 /* After the workers have attached, so that rows of each are in huge pages. */
 void add_rows() {
   for (uint32_t table = 0; table < TABLES; table++) {
-    bool used = !at_random() || table == CORE || table == OWNED;
-    if (used)
-      percore_reserve(region, table, rows);
+    bool used = !at_random() || (table != SECTION && table != SHARED);
+    if (used && table != SMALL)
+      percore_reserve(region, table, rows); /* takes huge pages */
     for (uint32_t row = 0; used && row < rows; row++)
       percore_row_add_at(region, table, row, nullptr, row);
   }
@@ -304,10 +307,10 @@ struct Section : PerCoreIn<SECTION> {
   void end() { percore_end(slot); }
 };
 
-struct Owned : Region<OWNED> {
+template <uint32_t TABLE> struct OwnedIn : Region<TABLE> {
   static constexpr bool owned = true;
   percore_owned_table_t table;
-  void start(int) { percore_owned_table(region, OWNED, &table); }
+  void start(int) { percore_owned_table(region, TABLE, &table); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
     percore_add(percore_owned_row(table, row), column, n);
   }
@@ -315,6 +318,9 @@ struct Owned : Region<OWNED> {
     percore_prefetch(percore_owned_row(table, row));
   }
 };
+
+using Owned = OwnedIn<OWNED>;
+using Small = OwnedIn<SMALL>;
 
 struct Shared : Region<SHARED> {
   percore_shared_table_t table;
@@ -508,7 +514,7 @@ __attribute__((noinline)) void other_work(uint64_t *state) {
 }
 
 constexpr uint32_t WORKED = 1000,
-                   FAR = 4000; /* packets with other work; at random */
+                   FAR = 16000; /* packets with other work; at random */
 uint32_t order[WORKERS][FAR + size_t{AHEAD}];
 
 /* Counts a block of packets; returns how many. */
@@ -585,8 +591,10 @@ std::vector<Entry> ways_of_mode() {
 #ifdef HAVE_PROMETHEUS
   ways.push_back(way<Prometheus>("prometheus-cpp Counter"));
 #endif
-  if (at_random())
+  if (at_random()) {
+    ways.push_back(way<Small>("percore OWNED, small pages"));
     return ways;
+  }
   ways.insert(ways.begin() + 3,
               {way<Section>("percore section"), way<Shared>("percore SHARED")});
 #ifdef HAVE_MMV
@@ -641,7 +649,7 @@ struct Block {
   }
 };
 
-void run(int worker, std::vector<Entry> &ways, Entry &nothing, uint64_t end_ns,
+void run(int worker, std::vector<Entry> &ways, Entry &nothing, double seconds,
          bool &ended) {
   percore_slot_t slot;
   uint64_t met = 0, x = 88172645463325252u + static_cast<uint64_t>(worker);
@@ -652,6 +660,8 @@ void run(int worker, std::vector<Entry> &ways, Entry &nothing, uint64_t end_ns,
   if (worker == 0)
     add_rows();
   meet(met);
+  uint64_t end_ns =
+      clock_now_ns(CLOCK_MONOTONIC) + static_cast<uint64_t>(seconds * 1e9);
 #ifdef HAVE_URCU
   rcu_register_thread();
 #endif
@@ -727,12 +737,11 @@ int main(int argc, char **argv) {
                               return !ready;
                             }),
              ways.end());
-  uint64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) +
-                    static_cast<uint64_t>(atof(argv[3]) * 1e9);
   bool ended = false;
   std::vector<std::thread> threads;
   for (int i = 0; i < workers; i++)
-    threads.emplace_back([&, i] { run(i, ways, nothing, end_ns, ended); });
+    threads.emplace_back(
+        [&, i] { run(i, ways, nothing, atof(argv[3]), ended); });
   for (std::thread &thread : threads)
     thread.join();
   for (Entry &way : ways) {

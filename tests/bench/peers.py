@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """Compares percore with what others use, on this machine, in at most ten minutes:
 
-    peers.py [--section NAME]... [--json FILE] [--pictures FOLDER]
+    peers.py [--section NAME]... [--json FILE] [--pictures FOLDER] [--record]
     peers.py compare A.json B.json     says what B needs more of than A
+    peers.py documents                 writes the figures of peers.json into the documents
+
+--record makes a new peers.json, beside this file, and writes its figures, too.
 
 A section NAME is a module peers_NAME.py beside this file. Its measure(build, seconds) takes
 about so many seconds and yields records: dicts with the keys
@@ -27,13 +30,12 @@ import platform
 import subprocess
 import sys
 
+import peers_documents
 import peers_svg
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RECORDED = os.path.join(HERE, "peers.json")
 SECONDS = {"counters": 60, "seed": 60, "agents": 180, "truth": 140, "growth": 130}
 KEYS = ("section", "what", "who", "unit", "median", "low", "high", "n")
-LOAD = "% of a core"
 ROOM = 1.02  # figures of one try or of instructions have no spread
 
 
@@ -56,7 +58,7 @@ def machine():
                   if line.startswith("model name")]
     return {"machine": f"{models[0] if models else platform.machine()}, "
                        f"{os.cpu_count()} cores",
-            "hypervisor": output_of("systemd-detect-virt") or "none",
+            "hypervisor": output_of("systemd-detect-virt", "--vm") or "none",
             "kernel": platform.release(),
             "date": datetime.date.today().isoformat(),
             "load_before": round(os.getloadavg()[0], 2),
@@ -180,7 +182,7 @@ def compare(before, after):
     there no more."""
     for key, old in before.items():
         new = after.get(key)
-        if old["median"] is None or key[3] == LOAD:
+        if old["median"] is None or key[3] == peers_documents.LOAD:
             continue
         if new is None or new["median"] is None:
             yield f"{': '.join(key[:3])}: {shown(old['median'])} {key[3]}, not measured now"
@@ -196,17 +198,25 @@ def main():
         worse = list(compare(*map(by_key, sys.argv[2:4])))
         print("\n".join(worse) or "nothing got worse")
         return 1 if worse else 0
+    if sys.argv[1:2] == ["documents"]:
+        peers_documents.write()
+        return 0
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--section", action="append", choices=sections())
     parser.add_argument("--json", default="peers/peers.json")
     parser.add_argument("--pictures", default="peers")
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
+    if options.record and options.section:
+        parser.error("--record needs all sections")
     build = os.environ.get("PERCORE_BUILD", os.getcwd())
     found = measure(options.section or sections(), build)
     print("\n".join(table(found)))
-    write(options.json, as_json(found))
+    write(peers_documents.RECORDED if options.record else options.json, as_json(found))
     draw(found, options.pictures)
+    if options.record:
+        peers_documents.write()
     return 0
 
 

@@ -16,7 +16,17 @@ PATTERNS = {
     "per core, lock": (7, 7, 4),
     "percore section": (4, 4, 8),
 }
-WHY = {}
+FEWER = "two workers, not four, write to the cache lines of the common counters"
+OVERLAP = "the core does the adds while the other work goes on, which leaves room for them"
+WHY = {
+    "shared, not synchronised": FEWER,
+    "shared, lock": "two workers seldom meet; at the guide's figures its lock is never free",
+    "shared, atomic": FEWER,
+    "shared, buffered": OVERLAP,
+    "percore PER_CORE": OVERLAP,
+    "per core, lock": OVERLAP,
+    "percore section": OVERLAP,
+}
 
 
 def measure(build, seconds):
@@ -25,6 +35,6 @@ def measure(build, seconds):
     for way, guide in PATTERNS.items():
         for workers in WORKERS:
             yield record(way, f"here, {workers} worker{'s' * (workers > 1)}", "cycles",
-                         figures[workers][way, "cycles"], WHY.get(way, ""))
+                         figures[workers][way, "cycles"], WHY[way] if workers > 1 else "")
         for machine, cycles in zip(MACHINES, guide):
             yield record(way, GUIDE + machine, "cycles", (cycles,) * 3 + (1,))
