@@ -123,16 +123,37 @@ def written(document, figures):
 # The picture of the README
 
 LOAD = "% of a core"
-SITUATIONS = {}  # of the section truth: what the picture calls them
-TOOLS = {"top": "#d55e00", "mpstat": "#e69f00", "collectd cpu": "#cc79a7",
-         "node_exporter": "#0072b2"}
+# How situations and tools of the section truth begin. The sources of percore: the first one
+# that was measured is what it takes.
+SITUATIONS = {"busy between ticks": "sleeps at each tick", "busy around ticks": "wakes at ticks",
+              "softirq for": "receives in softirq", "37 of 61 ms": "37 of 61 ms"}
+TOOLS = {"top": "#d55e00", "mpstat": "#e69f00", "collectd": "#cc79a7", "node_exporter": "#0072b2"}
+SOURCES = tuple(f"percore {source}" for source in ("mperf", "ref-cycles", "bpf", "idle"))
 WAYS = ("percore PER_CORE", "plain array", "rseq", "userspace-rcu section", "PCP MMV",
         "std::atomic", "prometheus-cpp Counter", "LTTng-UST event", "DPDK rte_metrics")
-NAMES, LEFT, RIGHT, TOP, STEP = 150, 160, 470, 86, 34
+NAMES, LEFT, RIGHT, TOP, STEP = 150, 160, 470, 88, 44
+
+
+def loads_of(figures):
+    """Returns for each situation what there was and what the tools showed."""
+    found = {}
+    for begin, title in SITUATIONS.items():
+        records = [each for each in figures.records if each["section"] == "truth" and
+                   each["unit"] == LOAD and each["what"].startswith(begin)]
+        shown_by = {each["who"]: each["median"] for each in records
+                    if each["what"] == records[0]["what"]}
+        loads = {tool: next((shown_by[who] for who in shown_by if who.startswith(tool)), None)
+                 for tool in ("truth", *TOOLS, *SOURCES)}
+        loads["percore"] = next((loads[each] for each in SOURCES if loads[each] is not None),
+                                None)
+        if loads["truth"] is not None:
+            found[title] = loads
+    return found
 
 
 def loads(figures):
     """Yields a line for each situation, with the true load and what tools say."""
+    situations = loads_of(figures)
     def at(load):
         return LEFT + (RIGHT - LEFT) * min(100, load) / 100
     yield text(10, 22, "How busy is the core?", font_weight="bold", font_size=15)
@@ -145,20 +166,20 @@ def loads(figures):
         yield text(x + 13, 46, name, font_size=11)
         x += 24 + 6.1 * len(name)
     for load in (0, 50, 100):
-        yield f'<path d="M{at(load):.0f} 64V{TOP + STEP * len(SITUATIONS) - 8}" stroke="#ddd"/>'
+        yield f'<path d="M{at(load):.0f} 64V{TOP + STEP * len(situations) - 8}" stroke="#ddd"/>'
         yield text(at(load), 62, f"{load} %", text_anchor="middle", fill="#666")
-    for number, (what, title) in enumerate(SITUATIONS.items()):
+    for number, (title, shown_by) in enumerate(situations.items()):
         y = TOP + STEP * number
         yield text(NAMES, y + 4, title, text_anchor="end")
         yield f'<path d="M{LEFT} {y}H{RIGHT}" stroke="#ddd"/>'
-        for place, (name, colour) in enumerate((*TOOLS.items(), ("percore", peers_svg.OURS))):
-            load = figures.of("truth", what, name, LOAD)
-            if load is not None:
-                yield (f'<circle cx="{at(load):.1f}" cy="{y + 6 * (place % 4 - 1.5) * (place < 4)}" '
-                       f'r="{7 if name == "percore" else 4.5}" fill="{colour}"/>')
-        true = figures.of("truth", what, "truth", LOAD)
-        if true is not None:
-            yield f'<rect x="{at(true) - 2:.1f}" y="{y - 12}" width="4" height="24"/>'
+        for place, (name, colour) in enumerate(TOOLS.items()):
+            if shown_by[name] is not None:
+                yield (f'<circle cx="{at(shown_by[name]):.1f}" cy="{y + 7 * (place - 1.5)}" '
+                       f'r="4.5" fill="{colour}"/>')
+        if shown_by["percore"] is not None:
+            yield (f'<circle cx="{at(shown_by["percore"]):.1f}" cy="{y}" r="8" '
+                   f'fill="{peers_svg.OURS}"/>')
+        yield f'<rect x="{at(shown_by["truth"]) - 2:.1f}" y="{y - 15}" width="4" height="30"/>'
 
 
 def prices(figures):
@@ -177,14 +198,15 @@ def prices(figures):
                    text_anchor="end")
         yield (f'<rect x="670" y="{y}" width="{axis.at(price) - 670:.1f}" height="16" '
                f'fill="{colour}"/>')
-        yield text(axis.at(price) + 5, y + 12, peers_svg.shown(price))
+        yield text(axis.at(price) + 5, y + 12, shown(price))
         if lost > 0.5:
             yield text(axis.at(price) - 4, y + 12, f"loses {lost:.0f} %", text_anchor="end",
                        fill="white", font_size=11)
 
 
 def picture(figures):
-    return peers_svg.page(270, [*loads(figures), *prices(figures)])
+    return peers_svg.page(270, [*(loads(figures) if loads_of(figures) else ()),
+                                *prices(figures)])
 
 
 def all_written(figures):
