@@ -46,8 +46,9 @@ def built(build, folder):
     compiler, libraries, found = os.environ.get("CXX", "c++").split(), [], []
     for macro, (tool, header, links, package) in PEERS.items():
         there = subprocess.run(
-            [*compiler, *flags, "-fsyntax-only", "-x", "c++", "-"], text=True,
-            input=f"#include <{header}>\n", capture_output=True, check=False).returncode == 0
+            [*compiler, *flags, "-x", "c++", "-", "-o", f"{folder}/try", *links.split()],
+            input=f"#include <{header}>\nint main() {{}}\n", text=True, capture_output=True,
+            check=False).returncode == 0
         if macro == "LTTNG" and shutil.which("lttng-sessiond") is None:
             there, package = False, f"{package} and lttng-tools"
         if macro == "RSEQ" and os.uname().machine != "x86_64":
@@ -127,6 +128,8 @@ def program(build):
             for line in text.splitlines():
                 way, figure, *numbers = line.split("\t")
                 figures[way, figure] = tuple(map(float, numbers))
+                if figure == "not prepared" and f"{way}: cannot be started" not in MISSING:
+                    MISSING.append(f"{way}: cannot be started")
             if (LTTNG, "counted") in figures:
                 lost = 100 * discarded / figures.pop((LTTNG, "counted"))[0]
                 figures[LTTNG, "lost"] = (lost, lost, lost, 1)
