@@ -29,7 +29,7 @@ MODES = {"tight": "tight loop", "work": "1000 cycles of other work",
 WORKERS = range(1, min(2, os.cpu_count()) + 1)
 PLAIN, OURS, LTTNG = "plain array", "percore PER_CORE", "LTTng-UST event"
 NOTES = {
-    "PCP MMV": "made for one thread",
+    "PCP MMV": "adds without a lock",
     "DPDK rte_metrics": "one lock; has no add, so the value of the last worker stays",
     LTTNG: "an event with four values, by 4; lost is what the session discarded",
     "userspace-rcu section": "has no counters: a read section around a plain array",

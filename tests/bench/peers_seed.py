@@ -20,7 +20,7 @@ FEWER = "two workers, not four, write to the cache lines of the common counters"
 OVERLAP = "the core does the adds while the other work goes on, which leaves room for them"
 WHY = {
     "shared, not synchronised": FEWER,
-    "shared, lock": "two workers seldom meet; at the guide's figures its lock is never free",
+    "shared, lock": "two workers seldom meet; at the guide's figures its lock is hardly ever free",
     "shared, atomic": FEWER,
     "shared, buffered": OVERLAP,
     "percore PER_CORE": OVERLAP,
