@@ -513,6 +513,7 @@ __attribute__((noinline)) void other_work(uint64_t *state) {
                                                state[2] = c, state[3] = d;
 }
 
+constexpr size_t ENOUGH = 1500; /* blocks */
 constexpr uint32_t WORKED = 1000,
                    FAR = 16000; /* packets with other work; at random */
 uint32_t order[WORKERS][FAR + size_t{AHEAD}];
@@ -689,7 +690,8 @@ void run(int worker, std::vector<Entry> &ways, Entry &nothing, double seconds,
     }
     meet(met);
     if (worker == 0)
-      ended = clock_now_ns(CLOCK_MONOTONIC) > end_ns;
+      ended = clock_now_ns(CLOCK_MONOTONIC) > end_ns ||
+              ways.back().ns[0].size() >= ENOUGH;
     meet(met);
   }
   percore_detach(region, slot);
