@@ -52,15 +52,17 @@ def shown(number, unit=""):
 
 def patterns(figures):
     """percore(3): the patterns of the DPDK guide."""
-    yield (" pattern", "1 worker", "2 workers", "guide, 4 cores", "guide, 20 cores")
+    yield (" pattern", "1 worker", "2 workers", "lost", "guide, 4 cores", "guide, 20 cores")
     for way, pattern in (("shared, not synchronised",) * 2, ("shared, lock",) * 2,
                          ("shared, atomic",) * 2, ("shared, buffered",) * 2,
                          ("percore PER_CORE", "per core"),
                          ("percore section", "per core, sequence counter"),
                          ("per core, lock",) * 2):
-        yield (f" {pattern}", *(shown(figures.of("seed", way, who)) for who in (
+        one, two, *guide = (shown(figures.of("seed", way, who)) for who in (
             "here, 1 worker", "here, 2 workers", "DPDK guide: Xeon 6230N, 4 cores",
-            "DPDK guide: Xeon 6230N, 20 cores")))
+            "DPDK guide: Xeon 6230N, 20 cores"))
+        yield (f" {pattern}", one, two,
+               shown(figures.of("seed", "counts lost, 2 workers", way), " %"), *guide)
 
 
 def rows(figures):

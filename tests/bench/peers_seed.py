@@ -36,5 +36,7 @@ def measure(build, seconds):
         for workers in WORKERS:
             yield record(way, f"here, {workers} worker{'s' * (workers > 1)}", "cycles",
                          figures[workers][way, "cycles"], WHY[way] if workers > 1 else "")
+        lost = figures[WORKERS[-1]][way, "lost"][0]
+        yield record("counts lost, 2 workers", way, "%", (lost, lost, lost, 1))
         for machine, cycles in zip(MACHINES, guide):
             yield record(way, GUIDE + machine, "cycles", (cycles,) * 3 + (1,))
