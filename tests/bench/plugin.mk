@@ -20,4 +20,5 @@ bench-plugin: bare.la percore.la tests/integration/producer
 bench-packets: percore$(EXEEXT) tests/integration/udp_flood
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/packets.py
+PEERS_NEED = bare.la tests/integration/producer
 endif

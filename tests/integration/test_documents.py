@@ -96,6 +96,33 @@ def test_lengths():
             check(lines <= LINES_AT_MOST, f"{path} has {lines} lines")
 
 
+def test_measured():
+    """the figures that documents and pictures show are those of the last recorded
+    measurement, in which percore kept what it says of its costs"""
+    sys.path.insert(0, os.path.join(ROOT, "tests/bench"))
+    import peers  # pylint: disable=import-error,import-outside-toplevel
+    figures = peers.peers_documents.Figures()
+    for name, text in peers.peers_documents.all_written(figures):
+        check(text_of(name) == text, f"{name}: run tests/bench/peers.py documents")
+    broken = peers.broken_claims(figures.records)
+    check(not broken, "; ".join(broken))
+
+
+def test_compared():
+    """of two measurements, peers.py compare names what got worse beyond its spread"""
+    sys.path.insert(0, os.path.join(ROOT, "tests/bench"))
+    import peers  # pylint: disable=import-error,import-outside-toplevel
+    def measured(median, spread, unit="ns"):
+        return {("s", "an add", "percore", unit): {
+            "median": median, "low": median - spread, "high": median + spread}}
+    for before, after, worse in (((10, 1), (13, 1), True), ((10, 1), (11.5, 1), False),
+                                 ((10, 1), (7, 1), False), ((10, 0), (10.1, 0), False),
+                                 ((10, 1, "% of a core"), (90, 1, "% of a core"), False)):
+        said = list(peers.compare(measured(*before), measured(*after)))
+        check(bool(said) == worse, f"{before}, {after}: {said}")
+    check(list(peers.compare(measured(10, 1), {})), "what is no longer measured is not named")
+
+
 def test_manuals():
     """the manual pages cite only files that are installed"""
     examples = {os.path.basename(path) for path in files_of("contrib/collectd",
