@@ -64,18 +64,19 @@ static uint64_t wait_for_round(struct region_thread *thread, uint64_t last_ns) {
   return off_ns > interval_ns / 100 ? now_ns : next_ns;
 }
 
-/* Without regions, the thread ends. */
+/* The first round begins at once, so that the counts of a program that lives
+ * for an interval are not lost. Without regions, the thread ends. */
 static void *run_regions(void *argument) {
   struct region_thread *thread = argument;
-  uint64_t stamp_ns = 0;
+  uint64_t stamp_ns = clock_now_ns(CLOCK_REALTIME);
   plugin_set_ctx(thread->context);
-  do {
-    stamp_ns = wait_for_round(thread, stamp_ns);
-    if (stamp_ns == 0)
-      break;
+  while (stamp_ns != 0) {
     struct region_moment now = now_at(stamp_ns);
     region_watch_round(thread->watch, &now);
-  } while (!region_watch_is_idle(thread->watch));
+    stamp_ns = region_watch_is_idle(thread->watch)
+                   ? 0
+                   : wait_for_round(thread, stamp_ns);
+  }
   atomic_store(&thread->moved_ns, UINT64_MAX);
   atomic_store(&thread->runs, false);
   return NULL;

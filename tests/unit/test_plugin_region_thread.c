@@ -17,15 +17,17 @@ static struct region_thread *thread;
 static struct region_thread *all[8]; /* their memory is never freed */
 static size_t started;
 
-static void start(void) {
+static void start_with(uint64_t interval_ns) {
   static struct empty_polls polls;
   const struct region_watch_options options = {
-      .config = &config, .empty_polls = &polls, .interval_ns = INTERVAL_NS};
+      .config = &config, .empty_polls = &polls, .interval_ns = interval_ns};
   thread = region_thread_new(&options, clock_now_ns(CLOCK_BOOTTIME));
   assert_non_null(thread);
   all[started++] = thread;
   assert_int_equal(region_thread_keep(thread), 0);
 }
+
+static void start(void) { start_with(INTERVAL_NS); }
 
 static void wait_a_while(void) {
   nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
@@ -61,10 +63,25 @@ TEST(it_stops_while_a_producer_does_not_answer) {
   region_thread_stop(thread);
 }
 
-TEST(it_stops_before_its_first_round) {
+TEST(it_stops_as_soon_as_it_has_started) {
   unit_need_receivers();
   start();
   region_thread_stop(thread);
+}
+
+TEST(a_region_is_read_when_the_thread_starts_and_not_an_interval_later) {
+  enum { HOUR_S = 3600 };
+  struct percore_region_status status = {.size = sizeof(status)};
+  const time_t end = time(NULL) + 60;
+  unit_need_receivers();
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  start_with(HOUR_S * NS_PER_S);
+  do {
+    wait_a_while();
+    assert_return_code(percore_status(region, &status), errno);
+  } while (status.readers == 0 && time(NULL) < end);
+  assert_int_equal(status.readers, 1);
+  assert_true(region_thread_stop(thread));
 }
 
 static int count_threads(void) {
