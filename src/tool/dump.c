@@ -152,9 +152,7 @@ static void put_values(const struct place *place, const struct row *row) {
   const struct dump *dump = place->dump;
   uint32_t t = row->tile->table;
   const uint64_t *cells =
-      place->core < 0
-          ? row->tile->totals + (size_t)row->i * row->tile->columns
-          : tile_core_cells(row->tile, row->i, (uint32_t)place->core);
+      tile_cells(row->tile, row->i, (uint32_t)(place->core + 1));
   for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
     struct field_ref field = field_of(dump->directory, t, f);
     if (!merge_has_field(&dump->merge, t, f))

@@ -2,7 +2,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/key_index.h"
 #include "tool.h"
 #include "values.h"
 
@@ -54,6 +53,7 @@ static int add_part(struct merge *merge, struct region_reader *reader,
   }
   struct merge_part *part = &merge->parts[merge->len++];
   part->reader = reader;
+  part->producer = region_reader_producer(reader);
   part->bytes_most = PAST_BYTES_MOST;
   strcpy(part->instance, instance);
   return 0;
@@ -91,14 +91,15 @@ static bool find_parts(struct merge *merge) {
 static enum region_event refresh(const struct merge *merge,
                                  struct merge_part *part) {
   enum region_event event = region_reader_refresh(part->reader);
-  const struct region_directory *directory =
-      region_reader_directory(part->reader);
-  if (event == REGION_CAME || (!part->has_answered && directory != NULL)) {
+  uint64_t producer = region_reader_producer(part->reader);
+  if (producer != part->producer) {
     forget(part);
-    part->has_answered = true;
+    part->producer = producer;
     part->uid = region_reader_uid(part->reader);
-    part->is_new = !merge->is_one && directory->header.start_boottime_ns >=
-                                         merge->looked_boottime_ns;
+    part->is_new =
+        !merge->is_one &&
+        region_reader_directory(part->reader)->header.start_boottime_ns >=
+            merge->looked_boottime_ns;
   }
   return event;
 }
@@ -117,7 +118,7 @@ static void look(struct merge *merge) {
       (void)refresh(merge, part);
     if ((part->is_over ||
          region_reader_presence(part->reader) == REGION_ABSENT) &&
-        (kept > 0 || !part->has_answered)) /* else it describes the tables */
+        (kept > 0 || part->producer == 0)) /* else it describes the tables */
       end_part(part);
     else
       merge->parts[kept++] = *part;
@@ -137,7 +138,7 @@ struct merge_part *merge_next(const struct merge *merge,
                               const struct merge_part *part) {
   size_t p = part == NULL ? 0 : (size_t)(part - merge->parts) + 1;
   while (p < merge->len && !merge->is_one &&
-         (merge->parts[p].is_over || !merge->parts[p].has_answered ||
+         (merge->parts[p].is_over || merge->parts[p].producer == 0 ||
           merge->parts[p].uid != merge->parts[0].uid))
     p++;
   return p < merge->len ? &merge->parts[p] : NULL;
@@ -151,29 +152,28 @@ size_t merge_count(const struct merge *merge) {
   return count;
 }
 
-/* Waits for the answers of all parts together. */
-static void await_answers(struct merge *merge) {
-  for (int round = 0; round <= WAIT_MS / ROUND_MS; round++) {
-    bool waits = false;
+/* Waits for the answers of all parts together, says which do not answer, and
+ * puts one that does in front. */
+static void await_answers(struct merge *merge, const char *command) {
+  bool waits = true;
+  for (int round = 0; waits && round <= WAIT_MS / ROUND_MS; round++) {
+    if (round > 0 &&
+        !sleep_until_ns(monotonic_ns() + NS_PER_S / 1000 * ROUND_MS))
+      break;
     look(merge);
+    waits = false;
     for (size_t p = 0; p < merge->len; p++)
-      waits |= !merge->parts[p].has_answered;
-    if (!waits || !sleep_until_ns(monotonic_ns() + NS_PER_S / 1000 * ROUND_MS))
-      return;
+      waits |= merge->parts[p].producer == 0;
   }
-}
-
-/* Drops the parts that have not answered, and says so. */
-static void drop_silent(struct merge *merge, const char *command) {
-  size_t kept = 0;
-  for (size_t p = 0; p < merge->len; p++)
-    if (merge->parts[p].has_answered) {
-      merge->parts[kept++] = merge->parts[p];
-    } else {
-      (void)target_say_why(command, merge->region, merge->parts[p].reader);
-      end_part(&merge->parts[p]);
+  for (size_t p = 0; p < merge->len; p++) {
+    struct merge_part part = merge->parts[p];
+    if (part.producer == 0)
+      (void)target_say_why(command, merge->region, part.reader);
+    else if (merge->parts[0].producer == 0) {
+      merge->parts[p] = merge->parts[0];
+      merge->parts[0] = part;
     }
-  merge->len = kept;
+  }
 }
 
 int merge_open(struct merge *merge, const char *command, const char *region,
@@ -181,24 +181,19 @@ int merge_open(struct merge *merge, const char *command, const char *region,
   *merge = (struct merge){.each = each, .region = region};
   bool has_instances = find_parts(merge);
   if (has_instances)
-    await_answers(merge);
-  if (has_instances && merge->len > 0) {
-    drop_silent(merge, command);
-    if (merge->len > 0)
-      return TOOL_OK;
-    merge_close(merge);
-    return TOOL_FAILURE;
-  }
+    await_answers(merge, command);
+  has_instances &= merge->len > 0;
+  if (has_instances && merge->parts[0].producer != 0)
+    return TOOL_OK;
   merge_close(merge);
+  if (has_instances)
+    return TOOL_FAILURE;
   *merge = (struct merge){.region = region, .is_one = true};
   struct region_reader *reader;
   int status = target_open(command, region, &reader);
-  if (status != TOOL_OK)
-    return status;
-  if (add_part(merge, reader, "") != 0)
+  if (status == TOOL_OK && add_part(merge, reader, "") != 0)
     return say_failure(command, "%s", strerror(ENOMEM));
-  merge->parts[0].has_answered = true;
-  return TOOL_OK;
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -241,35 +236,19 @@ static int table_of(const struct merge *merge, const struct merge_part *part,
  * Sums of rows
  */
 
-/* A tile with the rows of all parts, with an index of their names. */
-struct sums {
-  struct merge *merge;
-  struct region_tile *tile;
-  struct key_index index;
-};
-
-static uint64_t *cells_of(const struct region_tile *tile, uint32_t i,
-                          uint32_t copy) {
-  size_t row = copy == 0 ? i : (size_t)(copy - 1) * tile->capacity + i;
-  return (copy == 0 ? tile->totals : tile->cores) + row * tile->columns;
+static uint64_t combine(const struct region_field *field, uint64_t a,
+                        uint64_t b) {
+  if (field->kind == PERCORE_GAUGE || field->kind == PERCORE_STATE)
+    return region_combine_gauges(field->aggregation, a, b);
+  return a == MERGE_UNKNOWN || b == MERGE_UNKNOWN ? MERGE_UNKNOWN : a + b;
 }
 
 static void add_cells(const struct region_directory *directory, uint32_t t,
                       uint64_t *into, const uint64_t *cells, bool is_first) {
   for (uint32_t f = 0; f < directory->tables[t].field_count; f++) {
     const struct region_field *field = field_of(directory, t, f).layout;
-    bool is_gauge =
-        field->kind == PERCORE_GAUGE || field->kind == PERCORE_STATE;
     for (uint32_t c = field->column; c < field->column + field->cells; c++)
-      if (is_first)
-        into[c] = cells[c];
-      else if (is_gauge)
-        into[c] = region_combine_gauges(field->aggregation, into[c], cells[c]);
-      else if (field->kind != PERCORE_UPDOWN &&
-               (into[c] == MERGE_UNKNOWN || cells[c] == MERGE_UNKNOWN))
-        into[c] = MERGE_UNKNOWN;
-      else
-        into[c] += cells[c];
+      into[c] = is_first ? cells[c] : combine(field, into[c], cells[c]);
   }
 }
 
@@ -277,11 +256,24 @@ static const char *name_of(const void *names, uint32_t row) {
   return ((const char(*)[MERGE_ROW_SIZE])names)[row];
 }
 
+/* Finds the row of the sums whose name is after the last row; adds it if there
+ * is none. Returns false if out of memory. */
+static bool find_row(struct merge *merge, struct region_tile *tile,
+                     uint32_t *row) {
+  if (key_index_find(&merge->index, merge->names[tile->rows], row))
+    return true;
+  if (!key_index_reserve(&merge->index))
+    return false;
+  *row = tile->rows++;
+  tile->generations[*row] = LIVE_ONCE;
+  key_index_add(&merge->index, *row);
+  return true;
+}
+
 /* Adds row i of a part's tile. Returns false if out of memory. */
-static bool add_row(struct sums *sums, const struct merge_part *part,
+static bool add_row(struct merge *merge, struct region_tile *tile,
+                    const struct merge_part *part,
                     const struct region_tile *from, uint32_t i) {
-  const struct merge *merge = sums->merge;
-  struct region_tile *tile = sums->tile;
   char *name = merge->names[tile->rows];
   uint32_t row;
   if (region_state(from->generations[i]) != REGION_LIVE ||
@@ -289,76 +281,62 @@ static bool add_row(struct sums *sums, const struct merge_part *part,
       !region_reader_row_name(part->reader, from->table, from->first_row + i,
                               from->generations[i], name))
     return true;
-  if (merge->each) {
-    strcat(name, "@");
-    strcat(name, part->instance);
-  }
-  if (!key_index_find(&sums->index, name, &row)) {
-    if (!key_index_reserve(&sums->index))
-      return false;
-    row = tile->rows++;
-    tile->generations[row] = LIVE_ONCE;
-    key_index_add(&sums->index, row);
-  }
+  if (merge->each)
+    strcat(strcat(name, "@"), part->instance);
+  if (!find_row(merge, tile, &row))
+    return false;
   tile->torn[row] |= from->torn[i];
-  for (uint32_t copy = 0;
-       copy == 0 || (tile->cores != NULL && copy <= tile->core_count); copy++) {
+  for (uint32_t copy = 0; copy < tile_copies(tile); copy++) {
     bool *added = &merge->added[(size_t)copy * tile->capacity + row];
     if (copy > 0 && !from->core_used[copy - 1])
       continue;
-    add_cells(merge_directory(merge), tile->table, cells_of(tile, row, copy),
-              cells_of(from, i, copy), !*added);
+    add_cells(merge_directory(merge), tile->table, tile_cells(tile, row, copy),
+              tile_cells(from, i, copy), !*added);
     *added = true;
   }
   return true;
 }
 
-static int add_rows(struct sums *sums, struct merge_part *part,
-                    merge_take *take) {
-  struct region_tile from, *tile = sums->tile;
-  int t = table_of(sums->merge, part, tile->table), status = 0;
+static int add_rows(struct merge *merge, struct region_tile *tile,
+                    struct merge_part *part, merge_take *take) {
+  struct region_tile from;
+  int t = table_of(merge, part, tile->table), status = 0;
   if (t < 0)
     return 0;
   if (region_tile_init(&from, part->reader, (uint32_t)t, TILE_ROWS,
                        tile->want) != 0)
     return -errno;
-  for (uint32_t first = 0; status == 0; first += from.rows) {
-    region_tile_read(part->reader, &from, first);
+  do {
+    region_tile_read(part->reader, &from, from.first_row + from.rows);
     status = take(part, &from);
-    if (from.rows == 0)
-      break;
     for (uint32_t i = 0; i < from.rows && status == 0; i++)
-      status = add_row(sums, part, &from, i) ? 0 : -ENOMEM;
+      status = add_row(merge, tile, part, &from, i) ? 0 : -ENOMEM;
     for (uint32_t core = 0; core < from.core_count; core++)
       tile->core_used[core] |= from.core_used[core];
-  }
+  } while (status == 0 && from.rows > 0);
   region_tile_free(&from);
   return status;
 }
 
 /* Makes room for the rows of all parts. Returns false if out of memory. */
-static bool make_room(struct sums *sums) {
-  struct merge *merge = sums->merge;
-  uint64_t rows = 1, copies = sums->tile->cores != NULL
-                                  ? 1 + (uint64_t)sums->tile->core_count
-                                  : 1;
+static bool make_room(struct merge *merge, struct region_tile *tile) {
+  uint64_t rows = 1;
   for (struct merge_part *part = NULL;
        (part = merge_next(merge, part)) != NULL;) {
-    int t = table_of(merge, part, sums->tile->table);
+    int t = table_of(merge, part, tile->table);
     rows += t < 0 ? 0 : region_reader_rows(part->reader, (uint32_t)t);
   }
   free(merge->names);
   free(merge->added);
   merge->names = calloc(rows, sizeof(*merge->names));
-  merge->added = calloc(rows * copies, sizeof(*merge->added));
-  key_index_init_names(&sums->index, merge->names, name_of);
+  merge->added = calloc(rows * tile_copies(tile), sizeof(*merge->added));
+  key_index_init_names(&merge->index, merge->names, name_of);
   return merge->names != NULL && merge->added != NULL && rows < UINT32_MAX &&
-         region_tile_resize(sums->tile, (uint32_t)rows);
+         region_tile_resize(tile, (uint32_t)rows);
 }
 
 int merge_read(struct merge *merge, struct region_tile *tile,
                uint32_t first_row, merge_take *take) {
-  struct sums sums = {.merge = merge, .tile = tile};
   struct merge_part *part = NULL;
   if (merge->is_one) {
     region_tile_read(merge->parts[0].reader, tile, first_row);
@@ -367,20 +345,20 @@ int merge_read(struct merge *merge, struct region_tile *tile,
   tile->rows = 0;
   if (first_row > 0)
     return 0;
-  int status = make_room(&sums) ? 0 : -ENOMEM;
+  int status = make_room(merge, tile) ? 0 : -ENOMEM;
   while (status == 0 && (part = merge_next(merge, part)) != NULL)
-    status = add_rows(&sums, part, take);
-  key_index_free(&sums.index);
+    status = add_rows(merge, tile, part, take);
+  key_index_free(&merge->index);
   return status;
 }
 
 bool merge_row_name(const struct merge *merge, const struct region_tile *tile,
                     uint32_t i, char name[MERGE_ROW_SIZE]) {
-  if (!merge->is_one)
-    memcpy(name, merge->names[i], MERGE_ROW_SIZE);
-  return region_state(tile->generations[i]) == REGION_LIVE &&
-         (!merge->is_one ||
-          region_reader_row_name(merge->parts[0].reader, tile->table,
-                                 tile->first_row + i, tile->generations[i],
-                                 name));
+  if (merge->is_one)
+    return region_state(tile->generations[i]) == REGION_LIVE &&
+           region_reader_row_name(merge->parts[0].reader, tile->table,
+                                  tile->first_row + i, tile->generations[i],
+                                  name);
+  strcpy(name, merge->names[i]);
+  return true;
 }

@@ -5,6 +5,7 @@
 #ifndef PERCORE_MERGE_H
 #define PERCORE_MERGE_H
 
+#include "base/key_index.h"
 #include "region/name.h"
 #include "region/worker.h"
 #include "target.h"
@@ -25,9 +26,9 @@ struct merge_part {
   char instance[REGION_MAX_INSTANCE + 1]; /* "": none */
   struct region_reader *reader;
   uid_t uid;
-  bool has_answered;
-  bool is_new;  /* its producer was not there at the look before */
-  bool is_over; /* its producer is gone, and its last values were read */
+  uint64_t producer; /* how many it has had; 0: none has answered yet */
+  bool is_new;       /* its producer was not there at the look before */
+  bool is_over;      /* its producer is gone, and its last values were read */
   struct region_workers workers;
   /* The maximum size of the past cells of a table: a region may claim far more
    * rows than are backed by memory. */
@@ -46,6 +47,7 @@ struct merge {
   /* Of the tile that was read last: the names of the rows, and which copies
    * they have, [copy][row]. */
   char (*names)[MERGE_ROW_SIZE];
+  struct key_index index; /* of the names, while rows are added up */
   bool *added;
 };
 

@@ -123,19 +123,10 @@ static double value_of(const struct rates *rates,
  * What rows have grown
  */
 
-static uint64_t *cells_of(const struct region_tile *tile, uint32_t i,
-                          uint32_t copy) {
-  return copy == 0 ? tile->totals + (size_t)i * tile->columns
-                   : (uint64_t *)tile_core_cells(tile, i, copy - 1);
-}
-
-static uint32_t copies_of(const struct region_tile *tile) {
-  return tile->cores != NULL ? 1 + tile->core_count : 1;
-}
-
 static int make_room(const struct merge_part *part, struct merge_past *past,
                      const struct region_tile *tile) {
-  size_t row_size = (size_t)copies_of(tile) * tile->columns * sizeof(uint64_t);
+  size_t row_size =
+      (size_t)tile_copies(tile) * tile->columns * sizeof(uint64_t);
   uint32_t rows = tile->first_row + tile->rows;
   if (rows <= past->capacity)
     return 0;
@@ -176,7 +167,7 @@ static void take_row_growth(const struct merge_part *part,
                             struct merge_past *past, struct region_tile *tile,
                             uint32_t i, const uint8_t *kinds) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
-  uint32_t copies = copies_of(tile), columns = tile->columns;
+  uint32_t copies = tile_copies(tile), columns = tile->columns;
   size_t row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
   bool is_new = past->incarnations[row] != incarnation;
@@ -188,7 +179,7 @@ static void take_row_growth(const struct merge_part *part,
     const uint64_t *before = is_new ? births : kept;
     if (!is_known || (is_new && copy > 0 && incarnation > 1))
       before = NULL;
-    take_copy(kinds, columns, cells_of(tile, i, copy), before, births, kept);
+    take_copy(kinds, columns, tile_cells(tile, i, copy), before, births, kept);
   }
   past->rows_new += incarnation - past->incarnations[row];
   past->incarnations[row] = incarnation;
@@ -218,7 +209,7 @@ static int take_growth(struct merge_part *part, struct region_tile *tile) {
 
 static double key_of(const struct rates *rates, uint32_t i) {
   double key = value_of(rates, &rates->columns[rates->sort_column],
-                        cells_of(&rates->tile, i, 0));
+                        tile_cells(&rates->tile, i, 0));
   return isnan(key) ? -1e300 : rates->sort_least ? -key : key;
 }
 
@@ -230,7 +221,7 @@ static void fill_row(struct rates *rates, struct rate_row *row, uint32_t i) {
                   merge_has_core(rates->merge, &rates->tile, i, copy - 1)) ||
                          (copy == 0 && rates->columns[c].has_total)
                      ? value_of(rates, &rates->columns[c],
-                                cells_of(&rates->tile, i, copy))
+                                tile_cells(&rates->tile, i, copy))
                      : NAN;
 }
 
@@ -347,7 +338,7 @@ static int open_all(struct rates *rates, uint32_t table) {
   if (region_tile_init(&rates->tile, rates->merge->parts[0].reader, table,
                        TILE_ROWS, want) != 0)
     return -ENOMEM;
-  rates->copies = copies_of(&rates->tile);
+  rates->copies = tile_copies(&rates->tile);
   int status = make_columns(rates, directory);
   if (status != 0)
     return status;

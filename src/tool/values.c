@@ -38,10 +38,14 @@ const char *field_unit(struct field_ref field) {
   return field.described->unit != NULL ? field.described->unit : "";
 }
 
-const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
-                                uint32_t core) {
-  size_t row = (size_t)core * tile->capacity + i;
-  return tile->cores + row * tile->columns;
+uint32_t tile_copies(const struct region_tile *tile) {
+  return tile->cores != NULL ? 1 + tile->core_count : 1;
+}
+
+uint64_t *tile_cells(const struct region_tile *tile, uint32_t i,
+                     uint32_t copy) {
+  size_t row = copy == 0 ? i : (size_t)(copy - 1) * tile->capacity + i;
+  return (copy == 0 ? tile->totals : tile->cores) + row * tile->columns;
 }
 
 void histogram_summarise(struct histogram_summary *summary,

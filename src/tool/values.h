@@ -33,9 +33,10 @@ const char *field_unit(struct field_ref field);
 /* How many rows are read together. */
 enum { TILE_ROWS = 1024 };
 
-/* Returns one core's cells of row i of the tile. */
-const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
-                                uint32_t core);
+/* Copy 0 of a row is its totals and, if the tile holds values of cores, copy 1
+ * + N those of core N. */
+uint32_t tile_copies(const struct region_tile *tile);
+uint64_t *tile_cells(const struct region_tile *tile, uint32_t i, uint32_t copy);
 
 /* The percentiles that are shown for a histogram. */
 enum { QUANTILES = 5 };

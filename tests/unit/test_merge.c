@@ -286,6 +286,16 @@ TEST(a_region_without_instances_is_read_alone) {
   assert_true(has_column("link"));
 }
 
+TEST(what_was_read_before_the_first_refresh_is_remembered) {
+  create(0, NULL);
+  count(0, "eth0", 0, 1000);
+  open_all(false, false);
+  assert_int_equal(rates_read(&rates, now_ns), 0);
+  count(0, "eth0", 0, 5);
+  look();
+  assert_near(value("eth0", "count", 0), 5, 1e-9);
+}
+
 TEST(a_table_with_other_fields_is_left_out) {
   static const struct percore_field others[] = {{.name = "count"},
                                                 {.name = "link"}};
