@@ -92,7 +92,7 @@ static enum region_event refresh(const struct merge *merge,
                                  struct merge_part *part) {
   enum region_event event = region_reader_refresh(part->reader);
   uint64_t producer = region_reader_producer(part->reader);
-  if (producer != part->producer) {
+  if (producer != 0 && producer != part->producer) {
     forget(part);
     part->producer = producer;
     part->uid = region_reader_uid(part->reader);
