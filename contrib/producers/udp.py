@@ -40,16 +40,17 @@ tables = (Table * 1)(Table(b"port", fields=fields, field_count=2, max_rows=16,
 percore.percore_core_row_fn.restype = Pointer
 percore.percore_add_fn.argtypes = Pointer, c_uint32, c_uint64
 
+number_of_port, datagrams = map(int, sys.argv[1:])
 region, slot, table, number = c_void_p(), Pointer(), CoreTable(), c_uint32()
 percore.percore_create(byref(region), b"udppy", tables, 1, None)
-percore.percore_row_add(region, 0, sys.argv[1].encode(), byref(number))
+percore.percore_row_add(region, 0, b"%d" % number_of_port, byref(number))
 percore.percore_core_table(region, 0, byref(table))
 percore.percore_attach(region, b"main", -1, byref(slot))  # by the thread that counts
 row = percore.percore_core_row_fn(slot, table, number)
 
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
-    port.bind(("127.0.0.1", int(sys.argv[1])))
-    for _ in range(int(sys.argv[2])):
+    port.bind(("127.0.0.1", number_of_port))
+    for _ in range(datagrams):
         size = len(port.recv(65535))
         percore.percore_add_fn(row, 0, 1)  # rx_packets
         percore.percore_add_fn(row, 1, size)  # rx_bytes
