@@ -1,6 +1,6 @@
 # `make bench` prints the figures of the README and the manual pages, as ratios of
 # variants that run side by side. It is not part of `make check` because it needs a
-# quiet machine. The last benchmarks, bench-plugin, take seven minutes.
+# quiet machine. The last benchmarks, bench-plugin, take three minutes.
 BENCHES =
 include tests/bench/region.mk
 include tests/bench/plugin.mk

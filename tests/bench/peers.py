@@ -34,7 +34,7 @@ import peers_documents
 import peers_svg
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SECONDS = {"counters": 60, "seed": 60, "agents": 180, "truth": 140, "growth": 130}
+SECONDS = {"counters": 60, "seed": 60, "agents": 165, "truth": 175, "growth": 130}
 KEYS = ("section", "what", "who", "unit", "median", "low", "high", "n")
 ROOM = 1.02  # figures of one try or of instructions have no spread
 

@@ -94,6 +94,27 @@ def growth(figures):
                           for size in sizes))
 
 
+def agents(figures):
+    """collectd-percore(5): what agents cost."""
+    machines = [what.partition(", ")[2] for what in dict.fromkeys(
+        each["what"] for each in figures.records if each["section"] == "agents")
+        if what.startswith("processor time,")]
+    yield (" agent", *(f"us/s, {each}" for each in range(1, 1 + len(machines))), "MiB", "calls/s")
+    for who in figures.names("agents", f"processor time, {machines[0]}") if machines else ():
+        yield (f" {who}", *(shown(figures.of("agents", f"processor time, {each}", who))
+                            for each in machines),
+               *(shown(figures.of("agents", f"{what}, {machines[0]}", who))
+                 for what in ("anonymous memory", "system calls")))
+
+
+def truth(figures):
+    """COMPARISON.md: what tools show of known loads."""
+    yield ("", *SITUATIONS.values())
+    yield ("---",) * (1 + len(SITUATIONS))
+    for who in figures.names("truth", next(iter(SITUATIONS)), LOAD):
+        yield (who, *(shown(figures.of("truth", what, who, LOAD)) for what in SITUATIONS))
+
+
 def machine(figures):
     """Where and when the figures were measured."""
     found = figures.found
@@ -101,7 +122,8 @@ def machine(figures):
            f"{found['date']}.",)
 
 
-TABLES = {each.__name__: each for each in (patterns, rows, counters, growth, machine)}
+TABLES = {each.__name__: each for each in (patterns, rows, counters, growth, agents, truth,
+                                           machine)}
 
 
 def paragraph(name, figures):
@@ -125,32 +147,25 @@ def written(document, figures):
 # The picture of the README
 
 LOAD = "% of a core"
-# How situations and tools of the section truth begin. The sources of percore: the first one
-# that was measured is what it takes.
-SITUATIONS = {"busy between ticks": "sleeps at each tick", "busy around ticks": "wakes at ticks",
-              "softirq for": "receives in softirq", "37 of 61 ms": "37 of 61 ms"}
-TOOLS = {"top": "#d55e00", "mpstat": "#e69f00", "collectd": "#cc79a7", "node_exporter": "#0072b2"}
-SOURCES = tuple(f"percore {source}" for source in ("mperf", "ref-cycles", "bpf", "idle"))
+SITUATIONS = {  # of the section truth: what the picture calls them
+    "busy between ticks": "sleeps at each tick",
+    "busy around ticks": "wakes at ticks",
+    "1 of 2 ms, in step with the tick": "in step with ticks",
+    "37 of 61 ms": "37 of 61 ms",
+    "softirq, 0.6 of 1.7 ms": "softirq"}
+TOOLS = {"top": "#d55e00", "mpstat": "#e69f00", "collectd cpu": "#cc79a7",
+         "node_exporter, busy": "#0072b2"}
 WAYS = ("percore PER_CORE", "plain array", "rseq", "userspace-rcu section", "PCP MMV",
         "std::atomic", "prometheus-cpp Counter", "LTTng-UST event", "DPDK rte_metrics")
-NAMES, LEFT, RIGHT, TOP, STEP = 150, 160, 470, 88, 44
+NAMES, LEFT, RIGHT, TOP, STEP = 150, 160, 470, 88, 37
 
 
 def loads_of(figures):
     """Returns for each situation what there was and what the tools showed."""
-    found = {}
-    for begin, title in SITUATIONS.items():
-        records = [each for each in figures.records if each["section"] == "truth" and
-                   each["unit"] == LOAD and each["what"].startswith(begin)]
-        shown_by = {each["who"]: each["median"] for each in records
-                    if each["what"] == records[0]["what"]}
-        loads = {tool: next((shown_by[who] for who in shown_by if who.startswith(tool)), None)
-                 for tool in ("truth", *TOOLS, *SOURCES)}
-        loads["percore"] = next((loads[each] for each in SOURCES if loads[each] is not None),
-                                None)
-        if loads["truth"] is not None:
-            found[title] = loads
-    return found
+    found = {title: {who: figures.of("truth", what, who, LOAD)
+                     for who in ("truth", "percore", *TOOLS)}
+             for what, title in SITUATIONS.items()}
+    return {title: loads for title, loads in found.items() if loads["truth"] is not None}
 
 
 def loads(figures):

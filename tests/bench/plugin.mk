@@ -1,6 +1,6 @@
-# Compares the plugin in the real collectd with a plugin that only dispatches, and with
-# the cpu plugin.
+# Compares the plugin in the real collectd with a plugin that only dispatches.
 EXTRA_DIST += tests/bench/agent.py tests/bench/packets.py \
+	tests/bench/peers_agents.py tests/bench/peers_truth.py \
 	tests/bench/region_dispatch.py
 if PLUGIN
 EXTRA_LTLIBRARIES += bare.la
@@ -20,5 +20,9 @@ bench-plugin: bare.la percore.la tests/integration/producer
 bench-packets: percore$(EXEEXT) tests/integration/udp_flood
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/packets.py
-PEERS_NEED = bare.la tests/integration/producer
+PEERS_NEED = bare.la tests/integration/burner tests/integration/producer \
+	tests/integration/udp_flood
+if BPF
+PEERS_NEED += tests/integration/softirq_burner
+endif
 endif

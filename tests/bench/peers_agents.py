@@ -1,0 +1,348 @@
+"""What agents cost that report how busy each core is. They run at the same time. Outputs are
+not included: plugin bare discards collectd's values, a thread scrapes node_exporter, and
+pmlogger fetches from pmcd. PERCORE_SO may name other builds of the plugin."""
+
+import contextlib
+import getpass
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+
+import agent  # adds the folder of the harness to the path
+from harness import is_root, need_collectd, wait_for
+from peers_counters import record
+from sysroot import SysRoot
+
+PACKAGES = ["collectd-core", "prometheus-node-exporter", "pcp", "netdata-core", "strace"]
+MISSING = []
+PLAYED = 256  # cores
+START_S, BLOCKS, TRACE_S = 20, 3, 20  # the start, with the proof of loads, is not measured
+PATH = f"{os.environ['PATH']}:/usr/sbin"
+
+CPU = "<Plugin cpu>\nReportByCpu {}\nValuesPercentage true\n</Plugin>\n"
+AGGREGATION = CPU.format("true") + """<Plugin aggregation>
+<Aggregation>
+Plugin "cpu"
+Type "percent"
+GroupBy "Host"
+GroupBy "TypeInstance"
+CalculateAverage true
+CalculateMinimum true
+CalculateMaximum true
+CalculateStddev true
+</Aggregation>
+</Plugin>"""
+COLLECTD = {  # plugins and their options
+    "collectd without a plugin": ((), ""),
+    "collectd load": (("load",), ""),
+    "collectd cpu": (("cpu",), CPU.format("true")),
+    "collectd cpu, ReportByCpu false": (("cpu",), CPU.format("false")),
+    "collectd cpu + aggregation": (("cpu", "aggregation"), AGGREGATION)}
+
+# netdata reads /proc/stat and /proc/loadavg, and nothing else.
+NETDATA = """[global]
+run as user = {user}
+[directories]
+config = {place}
+cache = {place}
+lib = {place}
+log = {place}
+[db]
+mode = ram
+update every = {interval}
+[web]
+bind to = 127.0.0.1
+default port = {port}
+[logs]
+debug = none
+error = {place}/errors
+access = none
+[health]
+enabled = no
+[ml]
+enabled = no
+[plugins]
+{plugins}[plugin:proc]
+{files}"""
+NETDATA_PLUGINS = """timex idlejitter tc diskspace cgroups statsd apps slabinfo perf nfacct ebpf
+go.d python.d charts.d"""
+NETDATA_FILES = """/proc/net/dev /proc/pagetypeinfo /proc/uptime /run/reboot_required
+/proc/sys/kernel/random/entropy_avail /proc/pressure /proc/interrupts /proc/softirqs
+/proc/vmstat /proc/meminfo /sys/kernel/mm/ksm /sys/block/zram /sys/devices/system/edac/mc
+/sys/devices/system/node /proc/net/wireless /proc/net/sockstat /proc/net/sockstat6
+/proc/net/netstat /proc/net/snmp /proc/net/snmp6 /proc/net/sctp/snmp /proc/net/softnet_stat
+/proc/net/ip_vs/stats /sys/class/infiniband /proc/net/stat/conntrack /proc/net/stat/synproxy
+/proc/diskstats /proc/mdstat /proc/net/rpc/nfsd /proc/net/rpc/nfs
+/proc/spl/kstat/zfs/arcstats /proc/spl/kstat/zfs/pool/state /sys/fs/btrfs ipc
+/sys/class/power_supply"""
+
+
+def get(port, path):
+    """Returns the lines of an answer over HTTP that are no comments."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return [line for line in answer.read().decode().splitlines() if line[0] != "#"]
+
+
+class Agent(agent.Processes):
+    """An agent that reports loads every `interval` seconds; its files are in `directory`."""
+
+    def memory_mib(self):
+        """Returns the anonymous memory, which no other process shares."""
+        kib = 0
+        for pid in self.pids():
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+                kib += int(re.search(r"^Anonymous: *(\d+)", file.read(), re.M)[1])
+        return kib / 1024
+
+    def count(self):
+        """Begins to count the numbers that are delivered, if numbers() needs that."""
+
+    def trace(self):
+        """Starts to count system calls."""
+        return subprocess.Popen(
+            ["strace", "-fco", f"{self.directory}/calls",
+             *(word for pid in self.pids() for word in ("-p", str(pid)))],
+            stderr=subprocess.DEVNULL)
+
+    def calls(self):
+        """Returns how many system calls were counted. Those of locks are left out: threads
+        that strace delays wait for each other."""
+        with open(f"{self.directory}/calls", encoding="ascii") as file:
+            rows = re.findall(r"^ *[\d.]+ +\S+ +\d+ +(\d+) .*?(\w+)$", file.read(), re.M)
+        return sum(int(calls) for calls, name in rows if name not in ("futex", "total"))
+
+
+class Collectd(Agent, agent.Daemon):
+    def __init__(self, interval, percore, plugins=(), extra=""):
+        super().__init__(percore, interval, *plugins, extra=extra)
+        self.interval = interval
+
+    def count(self):
+        self.since = time.monotonic(), self.count_values()
+
+    def numbers(self):
+        begin, before = self.since
+        count = self.count_values() - before
+        return count / max(1, round((time.monotonic() - begin) / self.interval))
+
+
+class Server(Agent):
+    """An agent that answers on a port; `client` is the process that asks, if there is one."""
+
+    needs = None  # a program
+    before = ()  # a command that starts it
+
+    def __init__(self, interval):
+        self.interval = interval
+        self.directory = tempfile.mkdtemp(prefix="percore-test-")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port = server.getsockname()[1]
+        self.process = self.client = None
+        self.ended = threading.Event()
+
+    def run(self, *command, before=(), **environment):
+        with open(f"{self.directory}/out", "ab") as out:
+            return subprocess.Popen(
+                [*before, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                cwd=self.directory, env={**os.environ, "PATH": PATH, **environment})
+
+    def write(self, name, text):
+        with open(f"{self.directory}/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        for process in (self.client, self.process):
+            if process is not None:
+                process.terminate()
+                process.wait(30)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class NodeExporter(Server):
+    needs = "prometheus-node-exporter"
+    options = ()
+
+    def start(self):
+        self.process = self.run(self.needs, f"--web.listen-address=127.0.0.1:{self.port}",
+                                *self.options, before=self.before)
+        threading.Thread(target=self.scrape, daemon=True).start()
+
+    def scrape(self):
+        while not self.ended.wait(self.interval):
+            with contextlib.suppress(OSError):  # it ends
+                get(self.port, "/metrics")
+
+    def numbers(self):
+        return len(get(self.port, "/metrics"))
+
+
+class NodeExporterCpu(NodeExporter):
+    options = ("--collector.disable-defaults", "--collector.cpu", "--collector.loadavg",
+               "--web.disable-exporter-metrics")
+
+
+class Pcp(Server):
+    needs = "/usr/lib/pcp/bin/pmcd"
+    METRICS = ("kernel.percpu.cpu", "kernel.all.load")
+
+    def start(self):
+        self.write("pmcd.conf", "linux 60 pipe binary /var/lib/pcp/pmdas/linux/pmdalinux\n")
+        self.write("log.conf", f"log mandatory on {self.interval} sec "
+                   f"{{ {' '.join(self.METRICS)} }}\n")
+        place = {f"PCP_{name}_DIR": self.directory for name in ("RUN", "LOG", "TMP")}
+        self.process = self.run(
+            self.needs, "-f", "-A", "-c", "pmcd.conf", "-n", "/usr/lib/pcp/pmns/root_linux",
+            "-p", str(self.port), "-i", "127.0.0.1", "-s", f"{self.directory}/socket", "-l",
+            "pmcd.log", "-U", getpass.getuser(), before=self.before, **place)
+        wait_for(lambda: os.path.exists(f"{self.directory}/socket"), "pmcd does not start")
+        self.client = self.run("pmlogger", "-h", f"127.0.0.1:{self.port}", "-c", "log.conf",
+                               "-l", "pmlogger.log", f"{self.directory}/archive", **place)
+
+    def numbers(self):
+        probed = subprocess.run(["pmprobe", "-h", f"127.0.0.1:{self.port}", *self.METRICS],
+                                capture_output=True, text=True, check=True).stdout
+        return sum(max(0, int(line.split()[1])) for line in probed.splitlines())
+
+
+class Netdata(Server):
+    needs = "netdata"
+
+    def start(self):
+        plugins, files = ("".join(f"{name} = no\n" for name in names.split())
+                          for names in (NETDATA_PLUGINS, NETDATA_FILES))
+        self.write("netdata.conf", NETDATA.format(
+            user=getpass.getuser(), place=self.directory, interval=self.interval,
+            port=self.port, plugins=plugins + "netdata monitoring = no\n", files=files))
+        self.process = self.run(self.needs, "-D", "-c", f"{self.directory}/netdata.conf",
+                                before=self.before)
+
+    def numbers(self):
+        return len(get(self.port, "/api/v1/allmetrics?format=prometheus&source=raw"))
+
+
+SERVERS = {"node_exporter": NodeExporter, "node_exporter, cpu + loadavg": NodeExporterCpu,
+           "pmcd, pmdalinux": Pcp, "netdata, cpu + loadavg": Netdata}
+
+
+def installed(kind):
+    return shutil.which(kind.needs, path=PATH) is not None
+
+
+def agents(interval, root=None):
+    """Returns the agents by name. root: the tree of files of a machine that is played."""
+    options = "" if root is None else f'SysRoot "{root}"'
+    found = {"percore in collectd": Collectd(interval, options)}
+    for library in os.environ.get("PERCORE_SO", "").split():
+        found[f"percore {library}"] = Collectd(interval, options)
+        shutil.copy(library, f"{found[f'percore {library}'].directory}/plugins/percore.so")
+    others = {name: Collectd(interval, None, *plugins) for name, plugins in COLLECTD.items()}
+    for name, kind in SERVERS.items():
+        if installed(kind) and (root is None or kind is not Pcp):  # pmdalinux is not misled
+            others[name] = kind(interval)
+    for each in others.values() if root is not None else ():
+        each.before = ("unshare", "--mount", "sh", "-c",
+                       f'mount --bind "{root}/proc/stat" /proc/stat; exec "$@"', "sh")
+    return {**found, **others}
+
+
+def spread(numbers):
+    """Returns what record() takes."""
+    low, median, high = statistics.quantiles(numbers, n=4, method="inclusive") \
+        if len(numbers) > 1 else numbers * 3
+    return median, low, high, len(numbers)
+
+
+def observe(running, block_s):
+    """Runs these agents at the same time. Returns for each its CPU microseconds a second in
+    each block, the numbers an interval, its memory, and its system calls a second."""
+    with contextlib.ExitStack() as stack:
+        for each in running.values():
+            stack.enter_context(each).start()
+            time.sleep(0.13)  # so that their reads do not coincide
+        time.sleep(START_S)
+        spent = {key: [] for key in running}
+        for each in running.values():
+            each.count()
+        for _ in range(BLOCKS):
+            before = {key: (time.monotonic(), each.cpu_s()) for key, each in running.items()}
+            time.sleep(block_s)
+            for key, each in running.items():
+                begin, cpu_s = before[key]
+                spent[key].append(1e6 * (each.cpu_s() - cpu_s) / (time.monotonic() - begin))
+        numbers = {key: each.numbers() for key, each in running.items()}
+        memory = {key: each.memory_mib() for key, each in running.items()}
+        if not shutil.which("strace"):
+            return spent, numbers, memory, {}
+        traces = [each.trace() for each in running.values()]
+        time.sleep(TRACE_S)
+        for trace in traces:
+            trace.terminate()
+        for trace in traces:
+            trace.wait()
+        return spent, numbers, memory, {key: each.calls() / TRACE_S
+                                        for key, each in running.items()}
+
+
+def records(running, machine, block_s):
+    spent, numbers, memory, calls = observe(running, block_s)
+    for interval in dict.fromkeys(interval for interval, _ in running):
+        keys = [key for key in running if key[0] == interval]
+        where = f"{machine}, interval {interval} s"
+        for key in keys:
+            yield record(f"processor time, {where}", key[1], "us a second", spread(spent[key]),
+                         f"{numbers[key]:.0f} numbers an interval")
+        for key in keys:
+            if numbers[key] > 0:
+                yield record(f"processor time of a number, {where}", key[1], "us",
+                             spread([us * interval / numbers[key] for us in spent[key]]))
+        for what, unit, found in (("anonymous memory", "MiB", memory),
+                                  ("system calls", "a second", calls)):
+            for key in keys if found else ():
+                yield record(f"{what}, {where}", key[1], unit, spread([found[key]]))
+
+
+def run_clock(root, ended):
+    """Lets the columns of /proc/stat advance. The file is not replaced, because it is
+    mounted elsewhere."""
+    with open(f"{root.path}/proc/stat", "r+b", buffering=0) as file:
+        while not ended.wait(0.25):
+            idle_s = {core: time.monotonic() / 2 for core in range(PLAYED)}
+            os.pwrite(file.fileno(), root.stat(idle_s).encode(), 0)
+
+
+def measure(_build, _seconds):
+    need_collectd()
+    MISSING.extend(f"{name}: {kind.needs} is not installed"
+                   for name, kind in SERVERS.items() if not installed(kind))
+    if not shutil.which("strace"):
+        MISSING.append("system calls: strace is not installed")
+    yield from records({(interval, name): each for interval in (1, 10)
+                        for name, each in agents(interval).items()},
+                       f"{os.cpu_count()} cores", 20)
+    if not is_root():
+        MISSING.append(f"{PLAYED} played cores: other agents only see them as root")
+        return
+    MISSING.append(f"pmcd, pmdalinux, {PLAYED} played cores: it sees those of the host")
+    with SysRoot(PLAYED, nodes=2) as root:
+        root.write_machine()
+        root.write("/sys/kernel/uevent_seqnum", "1\n")
+        ended = threading.Event()
+        clock = threading.Thread(target=run_clock, args=(root, ended))
+        clock.start()
+        try:
+            yield from records({(1, name): each for name, each in
+                                agents(1, root.path).items()}, f"{PLAYED} played cores", 6)
+        finally:
+            ended.set()
+            clock.join()
