@@ -66,6 +66,7 @@ def runtime(directory):
 def cores(places, size):
     root = places.stack.enter_context(SysRoot(size))
     root.write_machine()
+    root.write("/sys/kernel/uevent_seqnum", "1\n")  # no core comes or goes
     places.daemon(size, f'SysRoot "{root.path}"', 1)
 
 
