@@ -1178,38 +1178,70 @@ TEST(the_name_of_a_producer_that_lives_takes_no_first_counts_of_later_ones) {
   count_under_600_names(true);
 }
 
-/* Nobody finds or serves the region until `region` is returned. */
-static struct percore_region *take_away(unsigned place, const char *path,
-                                        const char *to) {
-  struct percore_region *region = served[place];
-  for (int c = 0; c < SERVER_CONNECTIONS; c++)
-    region_close_fd(&region->server.connections[c].fd);
-  assert_return_code(rename(path, to), errno);
-  served[place] = NULL;
-  return region;
+/* A region that nobody finds or serves while it is away. */
+static struct percore_region *away;
+static char away_path[PATH_MAX], away_to[PATH_MAX + 8];
+
+static void create_away(void) {
+  snprintf(away_path, sizeof(away_path), "%s/unit@away.sock",
+           getenv("PERCORE_RUNTIME_DIR"));
+  snprintf(away_to, sizeof(away_to), "%s.away", away_path);
+  away = create_usual(1, "away");
+  add(away, "a", 0, PACKETS, 5);
 }
 
-TEST(a_producer_whose_name_was_forgotten_counts_nothing_twice) {
-  char path[PATH_MAX], away[PATH_MAX + 8], name[16];
-  snprintf(path, sizeof(path), "%s/unit@away.sock",
-           getenv("PERCORE_RUNTIME_DIR"));
-  snprintf(away, sizeof(away), "%s.away", path);
-  start_watch("");
-  add(create_usual(1, "away"), "a", 0, PACKETS, 5);
+static void take_away(void) {
+  for (int c = 0; c < SERVER_CONNECTIONS; c++)
+    region_close_fd(&away->server.connections[c].fd);
+  assert_return_code(rename(away_path, away_to), errno);
+  served[1] = NULL;
+}
+
+static void bring_back(void) {
+  assert_return_code(rename(away_to, away_path), errno);
+  served[1] = away;
   play_round(SECOND);
-  struct percore_region *region = take_away(1, path, away);
-  for (int i = 0; i < 300; i++) {
+}
+
+/* In each round, a producer with a new name counts 1, and ends. */
+static void count_under_names(int from, int to) {
+  char name[16];
+  for (int i = from; i < to; i++) {
     snprintf(name, sizeof(name), "%d", i);
     add(create_usual(0, name), "a", 0, PACKETS, 1);
     play_round(SECOND / 10);
     end_producer(0);
   }
-  assert_return_code(rename(away, path), errno);
-  served[1] = region;
+}
+
+TEST(a_producer_whose_name_was_forgotten_counts_nothing_twice) {
+  start_watch("");
+  create_away();
   play_round(SECOND);
-  add(region, "a", 0, PACKETS, 2);
+  take_away();
+  count_under_names(0, 300);
+  bring_back();
+  add(away, "a", 0, PACKETS, 2);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "a", 5 + 300 + 2);
+}
+
+/* If the names of the producers that die were forgotten, they could return, and
+ * so what any producer counted that is older than they would be left out. */
+TEST(of_too_many_names_the_one_that_was_served_longest_ago_is_forgotten) {
+  start_watch("");
+  create_away();
+  take_away();
+  create_usual(2, "first");
+  count_under_names(0, 300);
+  create_usual(3, "last");
+  play_round(SECOND);
+  abandon_producer(2);
+  abandon_producer(3);
+  play_round(SECOND);
+  count_under_names(300, 310);
+  bring_back();
+  assert_count(HOST "port_packets", "all", "a", 310 + 5);
 }
 
 TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice) {
