@@ -416,8 +416,10 @@ bool region_find(const void *address, const struct percore_region **found) {
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
     return false; /* no thread is attached in a forked child */
-  bool attached = region->is_child ? region_own_slots(region) > 0
-                                   : region_attached_slots(region) > 0;
+  bool attached = false;
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    attached |= region->is_child ? region_slot_is_held_here(region, s)
+                                 : region_slot_has_owner(region, s);
   region_unlock(region);
   return attached;
 }

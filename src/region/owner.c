@@ -45,9 +45,23 @@ int region_owners_init(struct percore_region *region) {
   return error == 0 ? 0 : region_failed(error);
 }
 
+static uint32_t incarnation(const struct percore_region *region, uint32_t s) {
+  return region_incarnation(
+      __atomic_load_n(&region->slots[s].generation, __ATOMIC_RELAXED));
+}
+
+/* The thread that is noted may have ended, and a thread of another process may
+ * have taken the slot since. */
+bool region_slot_is_held_here(const struct percore_region *region, uint32_t s) {
+  const struct slot_holder *holder = &region->holders[s];
+  return holder->thread != 0 && holder->thread != OF_PARENT &&
+         holder->incarnation == incarnation(region, s) &&
+         region_slot_has_owner(region, s);
+}
+
 bool region_slot_take(struct percore_region *region, uint32_t s) {
   static uint64_t last_number;
-  if (region->holders[s] == OF_PARENT)
+  if (region_slot_is_of_parent(region, s))
     return false;
   int error = pthread_mutex_trylock(&region->owners[s]);
   if (error == EOWNERDEAD)
@@ -56,19 +70,20 @@ bool region_slot_take(struct percore_region *region, uint32_t s) {
     return false;
   if (own_number == 0)
     own_number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
-  __atomic_store_n(&region->holders[s], own_number, __ATOMIC_RELAXED);
+  region->holders[s].incarnation = incarnation(region, s) + 1;
+  __atomic_store_n(&region->holders[s].thread, own_number, __ATOMIC_RELAXED);
   return true;
 }
 
 void region_slot_leave(struct percore_region *region, uint32_t s) {
-  __atomic_store_n(&region->holders[s], 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&region->holders[s].thread, 0, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&region->owners[s]);
 }
 
 bool region_owners_fork(struct percore_region *region) {
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (region->holders[s] != 0 && region->holders[s] != OF_PARENT) {
-      region->holders[s] = OF_PARENT;
+    if (region_slot_is_held_here(region, s)) {
+      region->holders[s].thread = OF_PARENT;
       if (!region_memory_drop(region_block(region, s), region->block_stride))
         return false;
     }
@@ -76,12 +91,12 @@ bool region_owners_fork(struct percore_region *region) {
 }
 
 bool region_slot_is_own(const struct percore_region *region, uint32_t s) {
-  return own_number != 0 &&
-         __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) == own_number;
+  return own_number != 0 && __atomic_load_n(&region->holders[s].thread,
+                                            __ATOMIC_RELAXED) == own_number;
 }
 
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
-  return region->holders[s] == OF_PARENT;
+  return region->holders[s].thread == OF_PARENT;
 }
 
 /* Taking the mutex would also tell, but would keep others from taking the slot
@@ -91,19 +106,9 @@ bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {
   return word != 0 && (word & FUTEX_OWNER_DIED) == 0;
 }
 
-static uint32_t count_slots(const struct percore_region *region, bool own) {
+uint32_t region_attached_slots(const struct percore_region *region) {
   uint32_t count = 0;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    count +=
-        region_slot_has_owner(region, s) &&
-        (!own || (region->holders[s] != 0 && region->holders[s] != OF_PARENT));
+    count += region_slot_has_owner(region, s);
   return count;
-}
-
-uint32_t region_attached_slots(const struct percore_region *region) {
-  return count_slots(region, false);
-}
-
-uint32_t region_own_slots(const struct percore_region *region) {
-  return count_slots(region, true);
 }

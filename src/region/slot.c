@@ -151,12 +151,18 @@ static int attach(struct percore_region *region, const char *name, int core,
   return 0;
 }
 
-/* Counts a thread without a slot, and says so once, whichever process is first.
- * Keeps errno. */
+/* Says once that the counts of a thread are lost. Counts the thread if there is
+ * no slot for it, and says so once, whichever process is first. Keeps errno. */
 static void refuse(struct percore_region *region, const char *name) {
   struct region_header *header = region->header;
   int error = errno;
-  if (__atomic_fetch_add(&header->attach_refused, 1, __ATOMIC_RELAXED) == 0) {
+  bool is_said = region->warned_refusal;
+  if (error == ENOSPC)
+    is_said =
+        __atomic_fetch_add(&header->attach_refused, 1, __ATOMIC_RELAXED) > 0;
+  else
+    region->warned_refusal = true;
+  if (!is_said) {
     char why[128];
     snprintf(why, sizeof(why),
              "no slot is free: set extra_slots to the number of threads (it is "

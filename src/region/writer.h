@@ -76,6 +76,12 @@ struct server {
   pthread_t thread;
 };
 
+/* A thread of this process, and its incarnation of the slot. */
+struct slot_holder {
+  uint64_t thread;
+  uint32_t incarnation;
+};
+
 struct percore_region {
   pthread_mutex_t mutex;
   /* Fixed after create. */
@@ -93,10 +99,11 @@ struct percore_region {
   const struct region_table *tables;
   const struct region_field *fields;
   struct region_slot *slots;
-  /* See owner.c: robust mutexes, and numbers of threads of this process. */
+  /* See owner.c: robust mutexes, and which threads of this process took them.
+   */
   pthread_mutex_t *owners;
   size_t owners_size;
-  uint64_t *holders;
+  struct slot_holder *holders;
   uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
   struct percore_slot_head *sink_block; /* a slot block of private memory */
@@ -108,6 +115,7 @@ struct percore_region {
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
+  bool warned_refusal; /* an attach failed, though not for want of a slot */
   struct table_state *state;
   struct grace grace;
   uint64_t *sums, *cells; /* for sum.c: room for the longest row */
@@ -250,16 +258,15 @@ bool region_owners_fork(struct percore_region *region);
 bool region_slot_take(struct percore_region *region, uint32_t s);
 void region_slot_leave(struct percore_region *region, uint32_t s);
 
-/* True if the calling thread holds the slot; if a thread of the parent held it
- * when this process was forked; if any thread holds it. */
+/* True if the calling thread holds the slot; if a thread of this process does;
+ * if a thread of the parent held it when this process was forked; if any thread
+ * holds it. */
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
+bool region_slot_is_held_here(const struct percore_region *region, uint32_t s);
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s);
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 
-/* Return how many slots have an owner, and how many an owner in this process.
- */
 uint32_t region_attached_slots(const struct percore_region *region);
-uint32_t region_own_slots(const struct percore_region *region);
 
 /* handles.c: a region that is a sink, and whether an address is in its memory.
  */

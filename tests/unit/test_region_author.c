@@ -419,6 +419,18 @@ TEST(the_status_reports_slots_and_refused_calls) {
   assert_return_code(percore_destroy(region), errno);
 }
 
+REGION_TEST(only_an_attach_that_finds_no_slot_is_counted_as_refused) {
+  percore_slot_t slot;
+  FILE *file = begin_to_listen();
+  for (int tries = 0; tries < 3; tries++)
+    assert_fails(percore_attach(region, "a", 1 << 20, &slot), EINVAL);
+  end_listening(file);
+  assert_int_equal(lines_said(), 1);
+  assert_non_null(strstr(said, "the counts of thread 'a' are lost"));
+  assert_int_equal(status_of(region).attaches_refused, 0);
+  assert_string_equal(status_of(region).reason, "");
+}
+
 REGION_TEST(the_status_reports_the_number_of_readers) {
   UNIT_READER(reader);
   /* The producer counts a connection only after it has sent HELLO, so wait for

@@ -1,6 +1,7 @@
 /* Tests regions in which the children of fork(2) count: options.inherit. */
 #include "percore_config.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -357,6 +358,68 @@ INHERIT_TEST(a_region_is_not_destroyed_while_a_child_is_attached) {
   assert_fails(percore_destroy(region), EBUSY);
   tell(go);
   assert_int_equal(await(child), 0);
+}
+
+static void *attach_and_end(void *region) {
+  percore_slot_t slot;
+  return percore_attach(region, "ends", 0, &slot) == 0 ? NULL : region;
+}
+
+/* A thread of the child leaves the slot of core 0, which the parent takes. */
+static bool leave_a_slot(struct percore_region *region) {
+  pthread_t thread;
+  void *failed;
+  if (pthread_create(&thread, NULL, attach_and_end, region) != 0 ||
+      pthread_join(thread, &failed) != 0 || failed != NULL)
+    return false;
+  tell(done);
+  await_told(go);
+  return true;
+}
+
+static void take_the_slot_of(pid_t child, struct percore_region *region) {
+  await_told(done);
+  percore_slot_t slot = unit_attach(region, 0);
+  assert_ptr_equal(slot.head, region_block(region, 0));
+  tell(go);
+  await_told(done);
+  assert_return_code(percore_detach(region, slot), errno);
+  tell(go);
+  assert_int_equal(await(child), 0);
+}
+
+static int leave_after_a_thread(struct percore_region *region) {
+  int status = leave_a_slot(region) ? percore_destroy(region) : 1;
+  tell(done);
+  await_told(go);
+  return status;
+}
+
+INHERIT_TEST(a_child_leaves_the_region_after_others_took_its_threads_slots) {
+  assert_return_code(pipe(go), errno);
+  assert_return_code(pipe(done), errno);
+  take_the_slot_of(start(leave_after_a_thread, region), region);
+}
+
+static int attach_later(struct percore_region *region) {
+  percore_slot_t slot;
+  tell(done);
+  await_told(go);
+  return percore_attach(region, "late", 0, &slot) == 0 &&
+                 slot.head == region_block(region, 0)
+             ? 0
+             : 1;
+}
+
+static int fork_after_a_thread(struct percore_region *region) {
+  return leave_a_slot(region) && await(start(attach_later, region)) == 0 ? 0
+                                                                         : 1;
+}
+
+INHERIT_TEST(a_grandchild_takes_any_slot_that_is_free) {
+  assert_return_code(pipe(go), errno);
+  assert_return_code(pipe(done), errno);
+  take_the_slot_of(start(fork_after_a_thread, region), region);
 }
 
 static int create_own(struct percore_region *region) {
