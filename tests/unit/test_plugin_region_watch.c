@@ -120,6 +120,11 @@ TEST(negative_gauges_of_instances_are_less_than_others) {
   }
   begin_watch("");
   assert_true(gauge(HOST "globals_queue", "all", "all") == 3);
+  percore_core_table_t globals = unit_core_table(regions[1], GLOBALS);
+  percore_set(percore_core_row(slots[1], globals, 0), 1, -7);
+  play_round(SECOND);
+  assert_true(gauge(HOST "globals_queue", "all", "all") == -5);
+  assert_true(gauge("percore_unit_globals_queue", "1", "all") == -5);
   for (unsigned i = 0; i < COUNT_OF(names); i++)
     assert_int_equal(percore_detach(regions[i], slots[i]), 0);
 }

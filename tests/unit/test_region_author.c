@@ -423,7 +423,9 @@ REGION_TEST(only_an_attach_that_finds_no_slot_is_counted_as_refused) {
   percore_slot_t slot;
   FILE *file = begin_to_listen();
   for (int tries = 0; tries < 3; tries++)
-    assert_fails(percore_attach(region, "a", 1 << 20, &slot), EINVAL);
+    assert_fails(
+        percore_attach(region, "a", (int)region->header->core_count, &slot),
+        EINVAL);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_non_null(strstr(said, "the counts of thread 'a' are lost"));

@@ -2,6 +2,7 @@
  * src/region/name.c. */
 #include "percore_config.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -49,6 +50,32 @@ TEST(a_name_that_cannot_be_taken_leaves_no_file) {
   assert_false(is_there("lock"));
   assert_return_code(percore_destroy(region), errno);
   assert_return_code(rmdir(path_of("sock")), errno);
+}
+
+int __real_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode);
+
+/* If not NULL: what another process makes just before this one creates it. */
+static const char *made_before;
+
+int __wrap_open(const char *path, int flags, mode_t mode) {
+  if (made_before != NULL && (flags & O_CREAT) != 0) {
+    int fd = __real_open(made_before, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_return_code(fd, errno);
+    close(fd);
+    made_before = NULL;
+  }
+  return __real_open(path, flags, mode);
+}
+
+TEST(a_lock_file_that_another_process_has_just_made_is_only_locked) {
+  struct stat file;
+  made_before = path_of("lock");
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  assert_null(made_before);
+  assert_return_code(stat(path_of("lock"), &file), errno);
+  assert_int_equal(file.st_mode & 0777, 0600);
+  assert_return_code(percore_destroy(region), errno);
 }
 
 /* Serves the region until it can be found again. */

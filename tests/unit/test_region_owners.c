@@ -129,6 +129,24 @@ REGION_TEST(a_thread_with_the_tid_of_an_ended_thread_does_not_hold_its_slot) {
   assert_ptr_equal(unit_attach(region, 0).head, slot.head);
 }
 
+static void *attach_and_end_asleep(void *region) {
+  percore_slot_t slot;
+  percore_attach(region, "asleep", 0, &slot);
+  percore_sleep(slot);
+  return NULL;
+}
+
+REGION_TEST(a_thread_that_takes_the_slot_of_one_that_ended_asleep_is_awake) {
+  in_thread(attach_and_end_asleep, region);
+  percore_slot_t slot = unit_attach(region, 0);
+  uint32_t row = unit_row_of_key(region, FLOW, 1);
+  (void)unit_row_of_key(region, FLOW, 2);
+  assert_return_code(percore_row_remove(region, FLOW, row, 0), errno);
+  assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
+  percore_quiescent(slot);
+  (void)unit_row_of_key(region, FLOW, 3);
+}
+
 static struct percore_region *left_behind;
 
 /* Ends the process with the number of what is wrong. */

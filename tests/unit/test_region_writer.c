@@ -2,6 +2,7 @@
 #include "percore_config.h"
 
 #include <grp.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -207,6 +209,47 @@ static const struct percore_table long_rows = {.name = "long",
                                                .max_rows = 1000,
                                                .flags = PERCORE_NO_RESET};
 
+static uint64_t allocated(const struct percore_region *region) {
+  struct stat status;
+  assert_return_code(fstat(region->memfd, &status), errno);
+  return (uint64_t)status.st_blocks * 512;
+}
+
+TEST(memory_comes_in_steps_of_2_mib_of_rows) {
+  struct percore_region *region;
+  assert_return_code(percore_create(&region, "unit", &long_rows, 1, NULL),
+                     errno);
+  uint64_t before = allocated(region);
+  uint32_t step = REGION_HUGE_PAGE / region->tables[1].row_stride;
+  assert_in_range(step, 2, long_rows.max_rows / 2);
+  assert_return_code(percore_row_add_at(region, 0, 0, NULL, 1), errno);
+  uint64_t first = allocated(region) - before;
+  assert_return_code(percore_row_add_at(region, 0, step - 1, NULL, 2), errno);
+  assert_int_equal(allocated(region), before + first);
+  assert_return_code(percore_row_add_at(region, 0, step, NULL, 3), errno);
+  assert_true(allocated(region) > before + first);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+/* Returns the policy for the memory of a slot; -1 if the kernel has none. */
+static int policy_of(const struct percore_region *region, uint32_t slot) {
+  int policy;
+  return syscall(SYS_get_mempolicy, &policy, NULL, 0ul,
+                 region_block(region, slot), (long)MPOL_F_ADDR) == 0
+             ? policy
+             : -1;
+}
+
+REGION_TEST(memory_of_a_slot_comes_from_the_node_of_its_thread) {
+  if (policy_of(region, 1) < 0) {
+    print_message("skipped: get_mempolicy: %s\n", strerror(errno));
+    return;
+  }
+  (void)unit_attach(region, 1);
+  assert_int_equal(policy_of(region, 1), MPOL_PREFERRED);
+  assert_int_equal(policy_of(region, 2), MPOL_DEFAULT);
+}
+
 TEST(without_memory_for_more_rows_removed_rows_are_used) {
   struct percore_region *region;
   struct temp_tree tree;
@@ -268,6 +311,20 @@ REGION_TEST(the_next_section_of_a_row_is_whole) {
   percore_row_end(session);
   assert_int_equal(read_session(reader, row, values), 0);
   assert_int_equal(values[0], 2);
+  percore_close(reader);
+}
+
+REGION_TEST(a_section_tears_no_other_row) {
+  struct percore_reader *reader;
+  uint64_t values[2];
+  assert_return_code(percore_open(&reader, "unit", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  uint32_t first = unit_row_of_key(region, SESSION, 1);
+  uint32_t second = unit_row_of_key(region, SESSION, 2);
+  percore_owned_row_t open = leave_section_open(region, second);
+  assert_int_equal(read_session(reader, first, values), 0);
+  assert_int_equal(read_session(reader, second, values), 1);
+  percore_row_end(open);
   percore_close(reader);
 }
 
