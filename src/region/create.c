@@ -274,7 +274,9 @@ find_unserved(const struct region_plan *plan, const char *name,
 static void complete(struct percore_region *region) {
   pthread_mutex_lock(&regions_mutex);
   region->is_complete = true;
-  region->unserved = region_server_error(region);
+  (void)region_lock(region);
+  region->unserved = region->server.error;
+  region_unlock(region);
   pthread_mutex_unlock(&regions_mutex);
 }
 

@@ -140,14 +140,6 @@ static void claim_name(struct percore_region *region) {
   server->checked_ms = region_now_ms();
 }
 
-int region_server_error(struct percore_region *region) {
-  if (!region_lock(region))
-    return errno;
-  int error = region->server.error;
-  region_unlock(region);
-  return error;
-}
-
 static bool is_found(const struct server *server) {
   return server->error == 0 && region_claim_is_found(&server->claim);
 }

@@ -343,16 +343,13 @@ void region_server_stop(struct percore_region *region);
 /* In a forked child: closes the descriptors but leaves the files. */
 void region_server_close(struct percore_region *region);
 
-/* Tries again to claim the name if the socket is missing. Returns what
- * region_server_error then does. */
+/* Tries again to claim the name if the socket is missing. Returns why readers
+ * cannot find the region: an errno; 0 if they can. */
 int region_server_restore(struct percore_region *region);
 
 /* True if the region has or tries to get this name. */
 bool region_server_claims(const struct percore_region *region, const char *name,
                           const struct percore_options *options);
-
-/* Returns why readers cannot find the region: an errno; 0 if they can. */
-int region_server_error(struct percore_region *region);
 
 /* Returns the number of connected readers. */
 uint32_t region_server_readers(const struct percore_region *region);

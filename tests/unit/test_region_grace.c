@@ -2,8 +2,14 @@
  * count must go to the object for which it was counted. */
 #include "percore_config.h"
 
+#include <linux/filter.h>
+#include <linux/membarrier.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -235,6 +241,57 @@ TEST(removals_begin_at_most_one_period_per_millisecond) {
       }
   }
   end_pair(&pair);
+}
+
+short __real_region_poll(int fd, short events, int wait_ms);
+short __wrap_region_poll(int fd, short events, int wait_ms);
+
+static int pauses;
+
+short __wrap_region_poll(int fd, short events, int wait_ms) {
+  pauses += fd < 0 && wait_ms == 1;
+  return __real_region_poll(fd, events, wait_ms);
+}
+
+/* Returns how many milliseconds the first removal waits. */
+static int wait_of_removal(void) {
+  struct pair pair = begin_pair();
+  pauses = 0;
+  remove_port(&pair, 0);
+  int waited = pauses;
+  end_pair(&pair);
+  return waited;
+}
+
+static void refuse_membarrier(void) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {.len = COUNT_OF(filter), .filter = filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(77); /* an emulator without seccomp(2) */
+}
+
+TEST(only_without_membarrier_a_removal_waits_a_millisecond) {
+  int status;
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) > 0)
+    assert_int_equal(wait_of_removal(), 0);
+  pid_t child = fork();
+  assert_return_code(child, errno);
+  if (child == 0) {
+    refuse_membarrier();
+    _exit(wait_of_removal());
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 77) {
+    print_message("skipped: no seccomp filter can be set\n");
+    skip();
+  }
+  assert_int_equal(WEXITSTATUS(status), 1);
 }
 
 TEST(a_worker_that_moves_on_twice_does_not_count_for_another_worker) {

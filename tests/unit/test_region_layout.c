@@ -291,6 +291,10 @@ TEST(parts_that_fill_several_huge_pages_begin_on_a_huge_page) {
   assert_true(plan.tables[3].slot_offset <
               65536 + many->slot_offset +
                   (uint64_t)many->row_stride * (many->max_rows + 1));
+  assert_int_equal(header->region_size % 4096, 0);
+  assert_int_equal(header->region_size,
+                   header->blocks_offset +
+                       header->slot_count * header->block_stride);
   region_plan_free(&plan);
 }
 
