@@ -157,8 +157,7 @@ static bool place_all(struct region_plan *plan, uint64_t page,
   plan->tables[0].slot_offset = REGION_CORE_ROW_OFFSET;
   if (!region_place_all(&places, header, plan->tables, &ignored))
     return false;
-  header->region_size =
-      places.next; /* slot blocks, the last, are whole pages */
+  header->region_size = places.next; /* slot blocks are whole pages */
   return true;
 }
 
