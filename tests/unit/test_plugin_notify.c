@@ -3,7 +3,6 @@
 
 #include "plugin/notify.h"
 
-#include <glob.h>
 #include <semaphore.h>
 #include <unistd.h>
 
@@ -15,19 +14,11 @@
 static struct notify notify;
 static bool sending;
 
-static size_t count_threads(void) {
-  glob_t found;
-  assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
-  size_t threads = found.gl_pathc;
-  globfree(&found);
-  return threads;
-}
-
-static size_t threads_before; /* a sanitizer may have one */
+static int threads_before;
 
 /* Notifications are sent by threads. Waits until these have ended. */
 static size_t sent(void) {
-  while (count_threads() > threads_before)
+  while (unit_count_threads() > threads_before)
     usleep(100);
   return fake.notifications_len;
 }
@@ -41,7 +32,7 @@ static const notification_t *find_sent(const char *text) {
 }
 
 static void set_up(void) {
-  threads_before = count_threads();
+  threads_before = unit_count_threads();
   fake_reset();
   memset(&notify, 0, sizeof(notify));
   sending = true;

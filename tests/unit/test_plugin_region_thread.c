@@ -7,7 +7,6 @@
 #include "plugin/region_workers.h"
 #include "region_unit.h"
 
-#include <glob.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -84,25 +83,17 @@ TEST(a_region_is_read_when_the_thread_starts_and_not_an_interval_later) {
   assert_true(region_thread_stop(thread));
 }
 
-static int count_threads(void) {
-  glob_t found;
-  assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
-  int count = (int)found.gl_pathc;
-  globfree(&found);
-  return count;
-}
-
 TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
   unit_need_receivers();
-  const int others = count_threads();
+  const int others = unit_count_threads();
   const time_t end = time(NULL) + 60;
   start();
-  assert_int_equal(count_threads(), others + 1);
-  while (count_threads() > others && time(NULL) < end)
+  assert_int_equal(unit_count_threads(), others + 1);
+  while (unit_count_threads() > others && time(NULL) < end)
     wait_a_while();
   for (int i = 0; i < 3; i++) {
     assert_int_equal(region_thread_keep(thread), 0);
-    assert_int_equal(count_threads(), others);
+    assert_int_equal(unit_count_threads(), others);
   }
   assert_int_equal(fake.values_len, 0);
   UNIT_REGION(region, PERCORE_SERVE_THREAD);

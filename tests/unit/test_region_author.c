@@ -3,7 +3,6 @@
  * process's own region, and percore_status. */
 #include "percore_config.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -188,21 +187,10 @@ static void *wait_for_byte(void *argument) {
   return NULL;
 }
 
-/* A sanitizer may have a thread of its own. */
-static uint32_t count_own_threads(void) {
-  uint32_t count = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  assert_non_null(tasks);
-  for (struct dirent *task; (task = readdir(tasks)) != NULL;)
-    count += task->d_name[0] != '.';
-  closedir(tasks);
-  return count;
-}
-
 TEST(there_are_as_many_extra_slots_as_threads) {
   enum { THREADS = 20 };
   pthread_t threads[THREADS];
-  uint32_t before = count_own_threads();
+  uint32_t before = (uint32_t)unit_count_threads();
   int ends[2];
   assert_return_code(pipe(ends), errno);
   for (int i = 0; i < THREADS; i++)

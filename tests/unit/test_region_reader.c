@@ -569,6 +569,9 @@ TEST(rows_of_every_width_are_summed_over_many_slots) {
     check_wide(&wide, reader, 0, true);
     check_wide(&wide, reader, REGION_WANT_CORES, true);
     percore_end(wide.slots[5]);
+    percore_begin(wide.slots[12]); /* of a group without holes */
+    check_wide(&wide, reader, 0, true);
+    percore_end(wide.slots[12]);
     check_empty_slot(wide.region);
     region_reader_close(reader);
     for (uint32_t s = 0; s < SLOTS; s++)

@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <glob.h>
+
 /* The last files that unit_open returned. */
 static struct {
   FILE *file;
@@ -20,6 +22,14 @@ FILE *unit_open(void) {
 char *unit_close(void) {
   fclose(texts[opened % 8].file);
   return texts[opened % 8].text;
+}
+
+int unit_count_threads(void) {
+  glob_t found;
+  assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
+  int threads = (int)found.gl_pathc;
+  globfree(&found);
+  return threads;
 }
 
 struct unit_test unit_tests[UNIT_TESTS_MAX];

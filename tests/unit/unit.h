@@ -30,12 +30,8 @@
   }                                                                            \
   static void sentence(void **state __attribute__((unused)))
 
-/* The threads of a test that starts none. */
-#ifdef __SANITIZE_THREAD__
-enum { UNIT_THREADS = 2 };
-#else
-enum { UNIT_THREADS = 1 };
-#endif
+/* Returns how many threads there are. A sanitizer may have one of its own. */
+int unit_count_threads(void);
 
 enum { UNIT_TESTS_MAX = 128 };
 extern struct unit_test {
