@@ -421,6 +421,18 @@ REGION_TEST(only_an_attach_that_finds_no_slot_is_counted_as_refused) {
   assert_string_equal(status_of(region).reason, "");
 }
 
+REGION_TEST(a_long_name_of_a_thread_makes_no_long_line) {
+  char name[1000];
+  percore_slot_t slot;
+  memset(name, 'x', sizeof(name));
+  name[sizeof(name) - 1] = '\0';
+  FILE *file = begin_to_listen();
+  assert_fails(percore_attach(region, name, -3, &slot), EINVAL);
+  end_listening(file);
+  assert_int_equal(lines_said(), 1);
+  assert_in_range(strlen(said), 100, 512);
+}
+
 REGION_TEST(the_status_reports_the_number_of_readers) {
   UNIT_READER(reader);
   /* The producer counts a connection only after it has sent HELLO, so wait for

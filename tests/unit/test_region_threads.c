@@ -8,6 +8,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "region_unit.h"
 
@@ -100,9 +103,13 @@ static bool is_interrupted(int wait_ms) {
   return true;
 }
 
+static atomic_int pause_ms; /* the last wait for a descriptor */
+
 int __real_poll(struct pollfd *fds, nfds_t len, int wait_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t len, int wait_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t len, int wait_ms) {
+  if (wait_ms > 0)
+    pause_ms = wait_ms;
   return is_interrupted(wait_ms) ? -1 : __real_poll(fds, len, wait_ms);
 }
 
@@ -139,6 +146,39 @@ TEST(signals_change_no_result_of_a_region_with_a_thread) {
 
 TEST(signals_change_no_result_of_a_polled_region) {
   use_beside_signals(PERCORE_SERVE_POLLED);
+}
+
+/* ---------------------------------------------------------------------------
+ * Limits
+ */
+
+static int connect_late(struct sockaddr_un *address) {
+  address->sun_family = AF_UNIX;
+  snprintf(address->sun_path, sizeof(address->sun_path), "%s/unit.sock",
+           getenv("PERCORE_RUNTIME_DIR"));
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  assert_return_code(fd, errno);
+  return fd;
+}
+
+TEST(a_thread_that_may_not_accept_pauses_for_a_tenth_of_a_second) {
+  struct percore_region *region = create(NULL, PERCORE_SERVE_THREAD);
+  struct sockaddr_un address;
+  int reader = connect_late(&address), unused = dup(reader);
+  struct rlimit before, limit;
+  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+  limit = (struct rlimit){(rlim_t)unused, before.rlim_max};
+  close(unused);
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &limit), errno);
+  pause_ms = 0;
+  assert_return_code(connect(reader, (void *)&address, sizeof(address)), errno);
+  int paused;
+  while ((paused = pause_ms) == 0)
+    sched_yield();
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+  assert_int_equal(paused, 100);
+  close(reader);
+  destroy(region);
 }
 
 const struct unit_fixtures unit_fixtures = {
