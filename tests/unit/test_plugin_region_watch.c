@@ -468,6 +468,8 @@ TEST(rows_that_are_not_wanted_are_left_out) {
               "</Table>\n</Region>\n");
   assert_count(HOST "port_packets", "all", "eth0", 10);
   assert_none(HOST "port_packets", "all", "lo");
+  play_round(SECOND);
+  assert_null(fake_logged(LOG_WARNING, "counted only in `other`"));
 }
 
 TEST(rows_whose_names_clash_share_a_row) {

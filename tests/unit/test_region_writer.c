@@ -785,6 +785,8 @@ REGION_TEST(a_missing_row_or_table_is_a_sink) {
   assert_int_equal(percore_core_table(region, SESSION, &wrong), -1);
   assert_int_equal(percore_core_table(region, 77, &wrong), -1);
   percore_add(percore_core_row(slot, wrong, 5), PERCORE_MAX_COLUMNS - 1, 9);
+  assert_ptr_equal(percore_core_row(slot, wrong, 5).core_cells,
+                   percore_core_row(slot, wrong, 0).core_cells);
   UNIT_READER(reader);
   for (uint32_t r = 0; r < region_reader_rows(reader, PORT + 1); r++) {
     unit_totals(reader, PORT, r, values);
