@@ -118,6 +118,8 @@ TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   pin(elsewhere);
   assert_return_code(percore_attach(region, "late", elsewhere, &late), errno);
   assert_ptr_equal(late.head, region_block(region, (uint32_t)elsewhere));
+  percore_slot_t other = unit_attach(region, here);
+  assert_ptr_not_equal(other.head, region_block(region, (uint32_t)here));
   struct percore_reader *reader;
   assert_return_code(percore_open(&reader, "author", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);

@@ -582,6 +582,27 @@ TEST(rows_of_every_width_are_summed_over_many_slots) {
   }
 }
 
+TEST(live_rows_of_a_large_table_are_counted) {
+  enum { MANY = 1100 };
+  struct percore_field field = {.name = "a"};
+  struct percore_table table = {.name = "flow",
+                                .storage = PERCORE_OWNED,
+                                .fields = &field,
+                                .field_count = 1,
+                                .max_rows = MANY};
+  struct percore_region *region;
+  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  for (uint32_t row = 0; row < MANY; row++)
+    assert_return_code(percore_row_add_at(region, 0, row, NULL, row), errno);
+  assert_return_code(
+      percore_row_remove(region, 0, MANY - 1, PERCORE_NO_UPDATE_IN_FLIGHT),
+      errno);
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(region_reader_live_rows(reader, 1), MANY - 1);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 REGION_TEST(the_maximum_of_a_core_covers_all_its_slots) {
   enum { QUEUE = 1, CORE = 2 }; /* the aggregation of QUEUE is the maximum */
   percore_slot_t slots[2];
