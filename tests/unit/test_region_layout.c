@@ -24,6 +24,7 @@ TEST(rows_of_different_owners_can_have_their_own_cache_lines) {
 
 TEST(every_value_is_counted_in_the_bucket_that_holds_it) {
   uint32_t buckets = region_histogram_buckets(3, 20);
+  assert_int_equal(region_histogram_buckets(9, 20), 0);
   for (uint64_t value = 0; value < 1u << 20; value++) {
     uint32_t bucket = percore_histogram_bucket(3, buckets, value);
     assert_true(bucket < buckets);

@@ -825,6 +825,7 @@ TEST(applications_read_regions_by_percore_open) {
   assert_true(percore_reader_find_table(reader, "core") == PERCORE_TABLE_CORE);
   assert_int_equal(percore_reader_find_table(reader, "none"), -1);
   assert_int_equal(percore_reader_find_field(reader, PORT, "latency"), LATENCY);
+  assert_int_equal(percore_reader_find_field(reader, PORT, "packets"), PACKETS);
   assert_int_equal(percore_reader_find_field(reader, PORT, "none"), -1);
   assert_int_equal(percore_reader_find_field(reader, 99, "latency"), -1);
   assert_int_equal(percore_reader_find_row(reader, PORT, "eth0"), row);
