@@ -102,7 +102,7 @@ void bounds_idle(struct core_totals *growth, struct engine *engine,
   growth->end_under = off_ns;
   if (apart && steal)
     growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
-  if (core->is_poll_state_0)
+  if (core->driver.polls)
     bounds_polled(growth, core, apart);
   if (unsure)
     growth->over = growth->unhalted;

@@ -1,5 +1,4 @@
 #include "bounds.h"
-#include "cpuidle.h"
 #include "engine_private.h"
 
 #include "base/portable.h"
@@ -100,7 +99,7 @@ void core_restart(struct core *core) {
   memset(core->backoff, 0, sizeof(core->backoff));
   core->ipc_backoff = (struct backoff){0};
   core->carry_ns = core->steal_before_ns = 0;
-  core->is_poll_state_0 = false;
+  core->driver.polls = false;
   core->polls = true;
   core->polled_at_ns = 0;
   core->condemned = 0;
@@ -294,8 +293,8 @@ static void read_polled(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
   uint64_t polled_ns, before_ns = core->polled_at_ns;
-  int status = cpuidle_read_polled(&polled_ns, machine, core->number,
-                                   &core->is_poll_state_0);
+  int status =
+      cpuidle_read_polled(&polled_ns, machine, core->number, &core->driver);
   core->polls = false;
   if (status != 0)
     return;
@@ -329,7 +328,7 @@ static void set_base(struct engine *engine, struct core *core,
   core->row_time_ns = stat->time_ns;
   core->row_bracket_ns = (double)stat->bracket_ns;
   core->refusals = 0;
-  if (core->polls || (core->is_poll_state_0 && core->source == SOURCE_IDLE))
+  if (core->polls || (core->driver.polls && core->source == SOURCE_IDLE))
     read_polled(engine, core);
 }
 
@@ -408,10 +407,13 @@ double core_halts(const struct engine *engine, struct core *core) {
   if (wakes <= HALTS_FEW * sample->growth.stat_wall || !engine->options.bounds)
     return wakes;
   bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
-                                    core->number) == 0;
+                                    core->number, &core->driver) == 0;
   core->halts_ns = known ? engine->stat.time_ns : 0;
   if (!known) /* without an idle driver, cores do not monitor */
     return sample->interrupts;
+  if (core->halts <
+      before) /* the driver counts anew, and perhaps more states */
+    core->driver.states_max = CPUIDLE_STATES_MAX;
   if (before_ns != sample->stat_begin_ns || core->halts < before)
     return wakes;
   return fmin(wakes, (double)(core->halts - before));
@@ -692,7 +694,7 @@ void core_read(struct engine *engine, struct core *core) {
       core->reading_time_ns > 0 && core->reading_time_ns <= core->total_end_ns;
   if (!(core->sample.growth.wall > 0) && !pends && may_fill(engine, core)) {
     core->sample.filled = true;
-    if (core->is_poll_state_0 && core->polled_at_ns < core->row_time_ns)
+    if (core->driver.polls && core->polled_at_ns < core->row_time_ns)
       read_polled(engine, core);
     read_idle(engine, core);
   }

@@ -3,6 +3,7 @@
 #ifndef PERCORE_CORE_H
 #define PERCORE_CORE_H
 
+#include "cpuidle.h"
 #include "perf_event.h"
 #include "procstat.h"
 #include "source.h"
@@ -123,8 +124,8 @@ struct core {
   /* How long the core had polled in the idle loop, which the columns count as
    * idle, until polled_at_ns (0: unknown), right after `row` was read. */
   uint64_t polled_ns, polled_at_ns;
-  bool polls;           /* it polls, or may have begun to */
-  bool is_poll_state_0; /* its idle state 0 is known to be the one that polls */
+  bool polls; /* it polls, or may have begun to */
+  struct idle_driver driver;
   int64_t interrupts, switches; /* of all cores, at `row` */
   /* How often the core had entered an idle state at halts_ns (0: unknown). */
   uint64_t halts, halts_ns;

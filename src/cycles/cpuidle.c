@@ -42,14 +42,18 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle) {
 }
 
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
-                        int core, bool *is_poll) {
+                        int core, struct idle_driver *driver) {
   char name[8];
   uint64_t time_us;
-  if (!*is_poll &&
-      (machine_read(machine, name, sizeof(name), STATE "name", core, 0) <= 0 ||
-       strcmp(name, "POLL\n") != 0))
+  if (!driver->polls && driver->states_max > 0) {
+    ssize_t length =
+        machine_read(machine, name, sizeof(name), STATE "name", core, 0);
+    driver->polls = length > 0 && strcmp(name, "POLL\n") == 0;
+    if (length == -ENOENT)
+      driver->states_max = 0;
+  }
+  if (!driver->polls)
     return -ENOENT;
-  *is_poll = true;
   int status = machine_read_u64(machine, &time_us, STATE "time", core, 0);
   return status == 0 &&
                  __builtin_mul_overflow(time_us, UINT64_C(1000), polled_ns)
@@ -58,14 +62,15 @@ int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
 }
 
 int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
-                         int core) {
+                         int core, struct idle_driver *driver) {
   uint64_t of_state;
   int state = 0;
   *entries = 0;
-  for (; state < CPUIDLE_STATES_MAX &&
+  for (; state < driver->states_max &&
          machine_read_u64(machine, &of_state, STATE "usage", core, state) == 0;
        state++)
     *entries += of_state;
+  driver->states_max = state;
   return state > 0 ? 0 : -ENOENT;
 }
 

@@ -29,17 +29,26 @@ int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
 /* Returns how long the core has been in states that halt it, since boot. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
+/* What is known of the idle driver of a core, so that nothing is read in vain.
+ */
+struct idle_driver {
+  /* It has at most this many states. CPUIDLE_STATES_MAX: they were not counted
+   * yet. As a driver may be loaded, set this again from time to time. */
+  int states_max;
+  bool polls; /* its state 0 is the one that polls */
+};
+
 /* Reads how long the core has polled in the idle loop since boot. State 0 is
- * the only one that may poll: checks its name, and sets *is_poll if it polls,
- * unless *is_poll is already set. Returns 0; -ENOENT if no state polls or the
- * core has no idle driver; or another -errno. */
+ * the only one that may poll: checks its name, unless driver->polls is already
+ * set. Returns 0; -ENOENT if no state polls or the core has no idle driver; or
+ * another -errno. */
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
-                        int core, bool *is_poll);
+                        int core, struct idle_driver *driver);
 
 /* Reads how often the core has entered an idle state since boot. Returns 0, or
  * -ENOENT if it has no idle driver. */
 int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
-                         int core);
+                         int core, struct idle_driver *driver);
 
 /* True if this machine was booted with idle=poll or, on arm64, nohlt: no core
  * ever halts, and no idle driver counts the time. */

@@ -29,8 +29,8 @@
  * Cores that come online or go offline, and isolated cores
  */
 
-/* How often the list of isolated cores is read again. */
-#define ISOLATED_INTERVAL_NS (60 * NS_PER_S)
+/* How often what seldom changes is read again. */
+#define LOOK_INTERVAL_NS (60 * NS_PER_S)
 
 /* Adds a core unless it is already known. Returns false if out of memory. */
 static bool add_core(struct engine *engine, int number) {
@@ -56,13 +56,16 @@ static bool add_core(struct engine *engine, int number) {
   return true;
 }
 
-/* Reads which cores are isolated. This is repeated every ISOLATED_INTERVAL_NS,
- * because cgroup partitions, which isolate cores, can be created and dissolved
- * at any time. */
-static void find_isolated(struct engine *engine) {
+/* Reads which cores are isolated, and has the states of idle drivers counted
+ * again. This is repeated every LOOK_INTERVAL_NS, because cgroup partitions,
+ * which isolate cores, can be created and dissolved at any time, and an idle
+ * driver can be loaded. */
+static void look_again(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
-  engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
+  for (size_t i = 0; i < engine->cores_len; i++)
+    engine->cores[i].driver.states_max = CPUIDLE_STATES_MAX;
+  engine->look_at_ns = engine->time_ns + LOOK_INTERVAL_NS;
 }
 
 /* The directory that describes a core exists while it is online. */
@@ -110,7 +113,7 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
     if (core->identity == 0) /* any other change must not be overlooked */
       core->identity = identity_of(engine, core);
   }
-  find_isolated(engine);
+  look_again(engine);
   return 0;
 }
 
@@ -314,7 +317,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->lxcfs =
       options->machine->is_fuse(options->machine->context, "/proc/stat");
   engine->never_halts = cpuidle_never_halts(options->machine);
-  find_isolated(engine);
+  look_again(engine);
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
   find_kernel_members(engine);
@@ -442,8 +445,8 @@ int engine_sample(struct engine *engine, bool late) {
   int status = find_hotplug(engine, !engine->stat_valid);
   if (status != 0)
     return status;
-  if (engine->time_ns >= engine->isolated_at_ns)
-    find_isolated(engine);
+  if (engine->time_ns >= engine->look_at_ns)
+    look_again(engine);
   int stat_status = read_stat(engine);
   engine_read_clock(engine);
   engine_choose_sources(engine);

@@ -90,7 +90,7 @@ struct engine {
   int64_t offset_ns;    /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
   int64_t bracket_ns;   /* how long reading the clocks for offset_ns took */
   uint64_t judge_at_ns; /* when to check the sources against the kernel again */
-  uint64_t isolated_at_ns; /* when to read the list of isolated cores again */
+  uint64_t look_at_ns;  /* when to read again what seldom changes */
   struct perf_room room;
   struct engine_counts counts;
 };

@@ -300,8 +300,10 @@ static ssize_t read_cpuidle(struct fake_machine *fake, const char *path,
              what) != 3)
     return -ENOENT;
   if (core < 0 || core >= fake->cores_len || state < 0 ||
-      state >= fake->cpuidle_states)
+      state >= fake->cpuidle_states) {
+    fake->cpuidle_misses++;
     return -ENOENT;
+  }
   fake->cpuidle_reads++;
   bool used = state == fake->cpuidle_states - 1;
   const struct fake_core *it = &fake->cores[core];

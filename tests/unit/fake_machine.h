@@ -118,6 +118,7 @@ struct fake_machine {
   double switches;    /* of contexts, likewise */
   int cpuidle_states; /* 0: no cpuidle folder; otherwise state 0 is POLL */
   int cpuidle_reads;  /* how often a file of cpuidle was read */
+  int cpuidle_misses; /* how often a file of a state that does not exist was */
   /* A poll takes this long, and is counted when it ends; 0: it is counted as it
    * goes on. */
   uint64_t poll_ns;

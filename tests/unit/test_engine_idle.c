@@ -488,6 +488,63 @@ TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
   }
 }
 
+/* A read in vain takes as long as any other. */
+TEST(idle_states_that_a_core_lacks_are_looked_for_once_a_minute) {
+  for (int states = 0; states < 4; states += 3) {
+    PLAY(2);
+    play.fake->cpuidle_states = states;
+    play_open_for(&play, 1);
+    play.fake->cpuidle_misses = 0;
+    for (int second = 0; second < 600; second++) {
+      play.fake->interrupts += 3000;
+      play_seconds(&play, 1);
+    }
+    assert_in_range(play.fake->cpuidle_misses, 2 * 9, 2 * 11);
+  }
+}
+
+/* The driver is a module that is loaded after a while, or a laptop that loses
+ * its power has more states, and counts them anew. */
+TEST(idle_states_that_appear_are_seen_within_a_minute) {
+  for (int first = 0; first < 3; first += 2) {
+    double load = 0.6, missed = 0.072;
+    int wide = 0;
+    PLAY(1);
+    struct fake_core *core = &play.fake->cores[0];
+    play.fake->cpuidle_states = first;
+    fake_machine_load(play.fake, load);
+    core->idle = 1 - load + missed;
+    play_open(&play);
+    for (int second = 0; second < 200; second++) {
+      play.fake->switches += 100e3;
+      play.fake->interrupts += first == 0 && second < 100 ? 12e3 : 0;
+      core->halts += 12000;
+      if (second == 100) {
+        core->halts = 0;
+        play.fake->cpuidle_states = 3;
+      }
+      play_seconds(&play, 1);
+      struct bounds bounds = play_bounds(&play, 0);
+      bool is_late = first == 0 && second >= 100 && second < 160;
+      assert_true(is_late || (bounds.low <= load && load <= bounds.high));
+      wide += bounds.high > load - missed + 0.1 + PLAY_SECOND_ERROR;
+    }
+    assert_in_range(wide, 1, 3); /* until a driver has been read twice */
+  }
+}
+
+TEST(polling_is_seen_within_a_minute_after_its_driver_is_loaded) {
+  PLAY(1);
+  struct fake_core *core = &play.fake->cores[0];
+  core->load = core->polled = 0.5;
+  core->idle = 1;
+  play_open_for(&play, 100);
+  play.fake->cpuidle_states = 3;
+  play_seconds(&play, 66);
+  play_seconds(&play, 1);
+  assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
+}
+
 TEST(lxcfs_under_proc_stat_alone_withholds_the_source) {
   PLAY(2);
   play.fake->lxcfs = play.fake->lxcfs_stat_only = true;
