@@ -121,10 +121,14 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
  * cores. */
 static int find_hotplug(struct engine *engine, bool must_look) {
   const struct machine *machine = engine->options.machine;
-  struct core_set changed = {0}, online;
   uint64_t uevents = engine->uevents;
-  if (machine_read_u64(machine, &engine->uevents, MACHINE_UEVENTS) != 0 ||
-      engine->uevents != uevents)
+  bool may_change =
+      machine_read_u64(machine, &engine->uevents, MACHINE_UEVENTS) != 0 ||
+      engine->uevents != uevents;
+  if (!may_change && !must_look)
+    return 0;
+  struct core_set changed = {0}, online;
+  if (may_change)
     find_changed(engine, &changed);
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
@@ -441,13 +445,13 @@ int engine_sample(struct engine *engine, bool late) {
                "this machine was suspended; the window is discarded");
     reopen_all(engine);
   }
+  int stat_status = read_stat(engine);
   /* If /proc/stat is valid, its rows show which cores are online. */
   int status = find_hotplug(engine, !engine->stat_valid);
   if (status != 0)
     return status;
   if (engine->time_ns >= engine->look_at_ns)
     look_again(engine);
-  int stat_status = read_stat(engine);
   engine_read_clock(engine);
   engine_choose_sources(engine);
   engine_for_each_online(core, engine) { core_read(engine, core); }

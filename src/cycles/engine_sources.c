@@ -235,9 +235,9 @@ static void say_change(const struct engine *engine,
 static void say_changes(struct engine *engine) {
   engine_for_each_online(first, engine) {
     int from = first->announced, to = first->source_index;
-    struct core_set changed = {0};
     if (from == to)
       continue;
+    struct core_set changed = {0};
     engine_for_each_online(core, engine) {
       if (core->announced != from || core->source_index != to)
         continue;
@@ -274,14 +274,15 @@ static const struct source *proven_counter(const struct engine *engine) {
  * cores often run many softirqs, some of which the idle source may miss. */
 static void say_isolated(struct engine *engine) {
   const struct source *better = proven_counter(engine);
+  if (better == NULL || engine->options.isolated_cores != ISOLATED_CORES_IDLE)
+    return;
+  char list[128];
   struct core_set isolated = engine->topology.isolated;
   core_set_intersect(&isolated, &engine->topology.online);
   core_set_intersect(&isolated, &engine->wanted);
-  if (better == NULL || engine->options.isolated_cores != ISOLATED_CORES_IDLE ||
-      core_set_next(&isolated, -1) < 0 ||
+  if (core_set_next(&isolated, -1) < 0 ||
       !engine_begins(engine, CONDITION_ISOLATED_ON_IDLE, true))
     return;
-  char list[128];
   core_set_format(&isolated, list, sizeof(list));
   engine_say(engine, JOURNAL_INFO,
              "isolated cores %s are measured by the source idle, which does "

@@ -288,6 +288,8 @@ static ssize_t read_formatted(const struct machine *machine, char *buffer,
                               size_t size, const char *path,
                               va_list arguments) {
   PATH full = NULL;
+  if (strchr(path, '%') == NULL)
+    return machine->read_file(machine->context, path, buffer, size);
   return vasprintf(&full, path, arguments) >= 0
              ? machine->read_file(machine->context, full, buffer, size)
              : -ENOMEM;

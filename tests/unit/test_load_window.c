@@ -191,7 +191,7 @@ TEST(what_a_core_polls_in_its_idle_loop_is_room) {
   play.fake->cores[0].polled = 0.8;
   play.fake->cores[0].idle = 0.9;
   play.fake->cores[1].load = 0.5;
-  for (int i = 0; i < 10; i++)
+  for (int i = 0; i < 70; i++) /* the driver is found after a minute */
     update_after(FAKE_SECOND);
   assert_near(percore_load_get(load, 0), 0.9, PLAY_SECOND_ERROR);
   int core = -1;
