@@ -269,8 +269,9 @@ void check_polling(struct doctor *doctor, int core) {
   struct cpuidle cpuidle;
   bool never_halts = cpuidle_never_halts(doctor->machine);
   uint64_t polled_ns = 0;
-  if (cpuidle_read(&cpuidle, doctor->machine, core) > 0)
-    cpuidle_read_polled(&polled_ns, doctor->machine, core, &(bool){false});
+  if (cpuidle_read(&cpuidle, doctor->machine, core) > 0 &&
+      cpuidle.state[0].poll)
+    polled_ns = cpuidle.state[0].time_ns;
   double whole_ns = (double)(polled_ns + cpuidle_halted_ns(&cpuidle));
   if (never_halts || (double)polled_ns > POLLED_MIN * whole_ns)
     doctor_say(doctor, MACHINE, "idle loop", VERDICT_NOTE,
