@@ -68,14 +68,14 @@ static void look_again(struct engine *engine) {
   engine->look_at_ns = engine->time_ns + LOOK_INTERVAL_NS;
 }
 
-/* The directory that describes a core exists while it is online. */
+/* The directory that describes a core exists while it is online. LXCFS numbers
+ * its directories anew at any time. */
 static uint64_t identity_of(const struct engine *engine,
                             const struct core *core) {
   const struct machine *machine = engine->options.machine;
   char path[64];
-  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology",
-           core->number);
-  return machine->identity(machine->context, path);
+  snprintf(path, sizeof(path), CPU_FOLDER "/cpu%d/topology", core->number);
+  return engine->lxcfs_cores ? 0 : machine->identity(machine->context, path);
 }
 
 /* Adds to *changed the cores that have gone offline since the last call, even
@@ -133,8 +133,7 @@ static int find_hotplug(struct engine *engine, bool must_look) {
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
   /* If the list cannot be read, keep the previous list. */
-  if (machine_read_core_set(machine, &online,
-                            "/sys/devices/system/cpu/online") != 0 ||
+  if (machine_read_core_set(machine, &online, CPU_FOLDER "/online") != 0 ||
       core_set_next(&online, -1) < 0 ||
       (core_set_equal(&online, &engine->topology.online) &&
        core_set_next(&changed, -1) < 0))
@@ -320,6 +319,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
    * starts. */
   engine->lxcfs =
       options->machine->is_fuse(options->machine->context, "/proc/stat");
+  engine->lxcfs_cores =
+      options->machine->is_fuse(options->machine->context, CPU_FOLDER);
   engine->never_halts = cpuidle_never_halts(options->machine);
   look_again(engine);
   engine->sources_len =

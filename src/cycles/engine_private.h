@@ -82,6 +82,7 @@ struct engine {
   uint64_t stat_moved_ns; /* when a column was last seen to have moved */
   bool idle_misses;       /* engine_softirq_is_idle */
   bool lxcfs;             /* LXCFS provides /proc/stat */
+  bool lxcfs_cores;       /* and the directories of cores */
   bool never_halts;       /* cpuidle_never_halts */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPU_FOLDER "/sys/devices/system/cpu"
 #define NODE_FOLDER "/sys/devices/system/node"
 
 /* ---------------------------------------------------------------------------

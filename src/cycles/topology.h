@@ -5,6 +5,8 @@
 #include "core_set.h"
 #include "machine.h"
 
+#define CPU_FOLDER "/sys/devices/system/cpu"
+
 struct topology {
   struct core_set possible;
   struct core_set online;

@@ -368,9 +368,9 @@ static ssize_t fake_read_file(void *context, const char *path, char *buffer,
 
 static bool fake_is_fuse(void *context, const char *path) {
   const struct fake_machine *fake = context;
-  return fake->lxcfs &&
-         (strcmp(path, "/proc/stat") == 0 ||
-          (!fake->lxcfs_stat_only && strcmp(path, CPU_FOLDER "/online") == 0));
+  return fake->lxcfs && (strcmp(path, "/proc/stat") == 0 ||
+                         (!fake->lxcfs_stat_only &&
+                          strncmp(path, CPU_FOLDER, strlen(CPU_FOLDER)) == 0));
 }
 
 /* Copies the path component that follows `folder` in `path` to `name`. Returns

@@ -140,6 +140,26 @@ TEST(uevents_of_other_devices_restart_no_core) {
   }
 }
 
+/* LXCFS numbers its directories anew when the kernel has forgotten them. */
+static uint64_t another_identity(void *context, const char *path) {
+  static uint64_t last;
+  (void)context, (void)path;
+  return ++last;
+}
+
+TEST(directories_that_lxcfs_numbers_anew_restart_no_core) {
+  PLAY_MPERF(2, 0.5);
+  play.fake->lxcfs = true;
+  play.fake->machine.identity = another_identity;
+  play_open_for(&play, 1);
+  for (int second = 0; second < 10; second++) {
+    play.fake->uevents++;
+    play_seconds(&play, 1);
+    for (int core = 0; core < 2; core++)
+      assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
+  }
+}
+
 TEST(a_core_that_is_not_selected_changes_nothing) {
   struct core_set set;
   PLAY_MPERF(4, 0.5);
