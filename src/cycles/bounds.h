@@ -54,7 +54,7 @@
  * switches of all cores. If 8 us H is then more than 1 % of W and
  * engine_options.bounds is set, H is instead the number of times that the core
  * has entered an idle state, which its idle driver counts. Without a driver,
- * only interrupts end a halt.
+ * only interrupts end a halt, unless the processor has MWAIT.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include

@@ -409,8 +409,8 @@ double core_halts(const struct engine *engine, struct core *core) {
   bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
                                     core->number, &core->driver) == 0;
   core->halts_ns = known ? engine->stat.time_ns : 0;
-  if (!known) /* without an idle driver, cores do not monitor */
-    return sample->interrupts;
+  if (!known) /* without an idle driver, only MWAIT monitors */
+    return engine->topology.monitors ? wakes : sample->interrupts;
   if (core->halts <
       before) /* the driver counts anew, and perhaps more states */
     core->driver.states_max = CPUIDLE_STATES_MAX;

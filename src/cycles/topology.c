@@ -105,7 +105,7 @@ static void read_flags(struct topology *topology,
    * megabytes. */
   static const size_t size = 16384;
   char *text = malloc(size);
-  topology->hypervisor = topology->tsc_steady = false;
+  topology->hypervisor = topology->monitors = topology->tsc_steady = false;
   topology->may_be_virtual = true;
   if (text == NULL)
     return;
@@ -117,6 +117,7 @@ static void read_flags(struct topology *topology,
   if (flags != NULL) {
     topology->hypervisor = strstr(flags, " hypervisor ") != NULL;
     topology->may_be_virtual = topology->hypervisor;
+    topology->monitors = strstr(flags, " monitor ") != NULL;
     topology->tsc_steady = strstr(flags, " constant_tsc ") != NULL &&
                            strstr(flags, " nonstop_tsc ") != NULL;
   }

@@ -16,6 +16,7 @@ struct topology {
   bool hypervisor; /* the CPU reports that it is virtual */
   /* It does, or it reports nothing: only x86 tells whether it is virtual. */
   bool may_be_virtual;
+  bool monitors;   /* x86: a halt may also end with a store (MWAIT) */
   bool tsc_steady; /* constant_tsc and nonstop_tsc: it never changes its rate */
   int cores_len;   /* the highest possible core number + 1 */
   /* Indexed by core number; -1 where unknown. */

@@ -46,6 +46,7 @@ TEST(a_machine_may_have_a_single_core) {
   assert_int_equal(topology.package[0], 0);
   assert_int_equal(topology.sibling[0], -1);
   assert_true(topology.hypervisor);
+  assert_false(topology.monitors);
 }
 
 TEST(two_threads_of_one_core_are_siblings) {
@@ -56,6 +57,7 @@ TEST(two_threads_of_one_core_are_siblings) {
   assert_int_equal(topology.sibling[1], 0);
   assert_false(topology.hypervisor);
   assert_true(topology.tsc_steady);
+  assert_true(topology.monitors);
 }
 
 TEST(files_that_are_cut_off_leave_their_part_unknown) {
