@@ -12,6 +12,7 @@ CYCLES_TESTS = \
 	tests/unit/test_cpuidle \
 	tests/unit/test_idle_clock \
 	tests/unit/test_idle_clock_program \
+	tests/unit/test_programs \
 	tests/unit/test_softirq_clock \
 	tests/unit/test_softirq_program \
 	tests/unit/test_machine \
@@ -56,6 +57,10 @@ tests_unit_test_source_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_idle_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_idle_clock_program_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_programs_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_programs_LDFLAGS = \
+	-Wl,--wrap=open,--wrap=fstatfs,--wrap=lstat,--wrap=mkdir,--wrap=mount \
+	-Wl,--wrap=umount2,--wrap=chmod,--wrap=unlink,--wrap=syscall
 tests_unit_test_softirq_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_softirq_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)

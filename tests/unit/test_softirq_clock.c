@@ -232,6 +232,31 @@ TEST(a_clock_that_never_can_be_read_is_loaded_ever_more_rarely) {
   assert_int_equal(fake_journal_count(&it.play.journal, "softirq", NULL), 1);
 }
 
+TEST(after_a_good_read_the_next_failure_is_named_and_soon_tried_again) {
+  kernel.read_status = -EINVAL;
+  for (int i = 0; i < 60; i++)
+    next(&it);
+  int loads = kernel.loads;
+  kernel.read_status = 0;
+  while (kernel.loads == loads)
+    next(&it);
+  kernel.read_status = -EINVAL;
+  for (int i = 0; i < 12; i++)
+    next(&it);
+  assert_int_equal(kernel.loads, loads + 2);
+  assert_int_equal(fake_journal_count(&it.play.journal, "softirq", NULL), 2);
+}
+
+/* Its vectors may have run although their time is not known. */
+TEST(a_read_that_took_too_long_gives_no_figures) {
+  kernel.slow_reads = 100;
+  assert_unknown(next(&it));
+  assert_unknown(next(&it));
+  kernel.slow_reads = 0;
+  assert_unknown(next(&it));
+  assert_near(next(&it).softirq, 0, 0);
+}
+
 TEST(nothing_is_loaded_for_the_files_of_another_machine) {
   softirq_clock_close(it.clock);
   play_end(&it.play);
