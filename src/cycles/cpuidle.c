@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/"
+#define STATE CPU_FOLDER "/cpu%d/cpuidle/state%d/"
 
 static bool read_state(struct cpuidle_state *state,
                        const struct machine *machine, int core, int number) {

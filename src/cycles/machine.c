@@ -73,30 +73,21 @@ static ssize_t read_all(int fd, char *buffer, size_t size) {
   return -EFBIG;
 }
 
-/* Returns the core whose number in `text` is all that comes between `before`
- * and `after`, or -1. */
-static int core_between(const char *text, const char *before,
-                        const char *after) {
-  uint64_t core;
-  size_t length = strlen(before);
-  if (strncmp(text, before, length) != 0)
-    return -1;
-  text += length;
-  return number_next(&text, &core) && strcmp(text, after) == 0 &&
-                 core < CORES_MAX
-             ? (int)core
-             : -1;
-}
-
 /* Returns where the descriptor of a file stays, or NULL if it is closed. */
 static int *place_of(struct linux_machine *self, const char *path) {
+  static const char before[] = CPU_FOLDER "/cpu";
+  uint64_t core;
   if (strcmp(path, "/proc/stat") == 0)
     return &self->kept[0];
   if (strcmp(path, MACHINE_UEVENTS) == 0)
     return &self->kept[1];
-  int core =
-      core_between(path, "/sys/devices/system/cpu/cpu", "/cpuidle/state0/time");
-  return core >= 0 ? &self->kept[2 + core] : NULL;
+  if (strncmp(path, before, strlen(before)) != 0)
+    return NULL;
+  path += strlen(before);
+  return number_next(&path, &core) && core < CORES_MAX &&
+                 strcmp(path, "/cpuidle/state0/time") == 0
+             ? &self->kept[2 + core]
+             : NULL;
 }
 
 /* Keeps the file open, or closes it. Only the kernel's own files stay open: any

@@ -62,6 +62,8 @@ struct machine {
   const struct clock_calls *clocks;
 };
 
+#define CPU_FOLDER "/sys/devices/system/cpu"
+
 /* The number of uevents since boot. The kernel sends one whenever a device,
  * such as a core, is added or removed. */
 #define MACHINE_UEVENTS "/sys/kernel/uevent_seqnum"

@@ -5,8 +5,6 @@
 #include "core_set.h"
 #include "machine.h"
 
-#define CPU_FOLDER "/sys/devices/system/cpu"
-
 struct topology {
   struct core_set possible;
   struct core_set online;

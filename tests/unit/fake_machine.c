@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define TICK_NS 10000000.0 /* /proc/stat: USER_HZ is always 100 */
-#define CPU_FOLDER "/sys/devices/system/cpu"
 
 /* Threads of the engine read the machine while the test runs it. */
 static pthread_mutex_t turn = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPU_FOLDER "/sys/devices/system/cpu"
-
 void fake_machine_load(struct fake_machine *fake, double load) {
   for (int i = 0; i < fake->cores_len; i++)
     fake->cores[i].load = load;
