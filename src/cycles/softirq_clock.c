@@ -126,7 +126,6 @@ static void note_vectors(struct softirq_clock *clock) {
  * window, and the next window also covers it. */
 void softirq_clock_read(struct softirq_clock *clock) {
   struct kernel_clock *kernel = &clock->kernel;
-  kernel->time_ns = 0;
   if (!clock->loaded)
     try_to_load(clock);
   if (!clock->loaded)

@@ -328,6 +328,26 @@ TEST(clocks_are_those_of_this_machine) {
   }
 }
 
+static size_t largest;
+
+static ssize_t read_endless(void *context, const char *path, char *buffer,
+                            size_t size) {
+  (void)context, (void)path, (void)buffer;
+  largest = size;
+  return -EFBIG;
+}
+
+TEST(a_file_of_more_than_64_mib_is_not_read) {
+  const struct machine machine = {.read_file = read_endless};
+  char *buffer = NULL;
+  size_t size = 0;
+  assert_int_equal(machine_read_long(&machine, "/endless", &buffer, &size),
+                   -EFBIG);
+  assert_int_equal(largest, 64 << 20);
+  assert_int_equal(size, 64 << 20);
+  free(buffer);
+}
+
 static uint64_t identity(const char *path) {
   return fixture->machine->identity(fixture->machine->context, path);
 }

@@ -16,6 +16,7 @@ static struct {
   struct softirq_words words[2];
   int load_status, read_status;
   int loads, reads, slow_reads;
+  uint64_t slow_ns;
   bool is_open;
 } kernel;
 
@@ -42,7 +43,7 @@ static int read_kernel(const struct programs *programs, void *words,
   (void)programs;
   kernel.reads++;
   if (kernel.reads <= kernel.slow_reads)
-    fake_machine_run(it.play.fake, 2 * FAKE_MS);
+    fake_machine_run(it.play.fake, kernel.slow_ns);
   memcpy(words, kernel.words, (size_t)cores * sizeof(*kernel.words));
   return kernel.read_status;
 }
@@ -59,6 +60,7 @@ static const struct clock_calls calls = {
  * also has a file `path` that contains `text`. */
 static struct it *begin(const char *path, const char *text) {
   memset(&kernel, 0, sizeof(kernel));
+  kernel.slow_ns = 2 * FAKE_MS;
   play_start(&it.play, 2);
   it.play.fake->machine.clocks = &calls;
   if (path != NULL)
@@ -147,6 +149,21 @@ TEST(words_of_different_instants_are_never_more_than_wall_time) {
   struct softirq_figures figures = next(&it);
   assert_near(figures.hard + figures.softirq, 1, 1e-12);
   assert_near(figures.softirq, figures.context[SOFTIRQ_IDLE], 0);
+}
+
+/* The words of both reads may be as old as the read is long. */
+TEST(words_may_exceed_wall_time_by_the_length_of_the_reads) {
+  kernel.slow_reads = 100;
+  kernel.slow_ns = 900000;
+  next(&it);
+  for (int i = 0; i < 2; i++) {
+    kernel.words[0].hard += SECOND + (i == 0 ? 3 : 6) * (int64_t)FAKE_MS;
+    double hard = next(&it).hard;
+    if (i == 0)
+      assert_near(hard, 1, 1e-12);
+    else
+      assert_nan(hard);
+  }
 }
 
 TEST(a_sum_never_steps_back) {
