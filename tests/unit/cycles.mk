@@ -17,6 +17,7 @@ CYCLES_TESTS = \
 	tests/unit/test_softirq_program \
 	tests/unit/test_machine \
 	tests/unit/test_proof \
+	tests/unit/test_probe \
 	tests/unit/test_engine_idle \
 	tests/unit/test_engine_choice \
 	tests/unit/test_engine_clock \
@@ -64,6 +65,7 @@ tests_unit_test_programs_LDFLAGS = \
 tests_unit_test_softirq_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_softirq_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_probe_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_proof_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_idle_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_clock_LDADD = $(CYCLES_TEST_LDADD)
