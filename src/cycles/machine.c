@@ -115,7 +115,8 @@ static void keep(int *place, int fd) {
  * a proof reads it, too. */
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                size_t size) {
-  int *place = place_of(context, path);
+  struct linux_machine *self = context;
+  int *place = place_of(self, path);
   if (place != NULL && *place > 0) {
     ssize_t got = pread(*place, buffer, size, 0);
     if (got > 0 && (size_t)got < size) {
@@ -127,11 +128,12 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
       *place = 0;
     }
   }
-  PATH full = under_sysroot(context, path);
-  if (full == NULL)
+  PATH full = NULL;
+  if (self->sysroot[0] != '\0' &&
+      (path = full = under_sysroot(self, path)) == NULL)
     return -ENOMEM;
   /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-  int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return -errno;
   struct stat kind;
@@ -218,7 +220,7 @@ struct machine *machine_linux(const char *sysroot) {
   if (self == NULL)
     return NULL;
   snprintf(self->sysroot, sizeof(self->sysroot), "%s",
-           sysroot != NULL ? sysroot : "");
+           sysroot != NULL && strcmp(sysroot, "/") != 0 ? sysroot : "");
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
