@@ -503,7 +503,8 @@ static void check_core(struct life *life, int core, enum source_kind before) {
              life->played_s, core);
   }
   /* Work of a single core that leaves nothing to the tick looks as if the
-   * columns stood still, until its idle time is a tick. */
+   * columns stood still, until its idle time is a tick. In such a sample, the
+   * core does not recover from a fault either. */
   if (isnan(play_load(play, core)) && life->interval_s >= 0.02 &&
       model->calm > RECOVERY_SAMPLES && state->source == before &&
       !play->engine->stat_still) {
@@ -568,7 +569,7 @@ static void sample(struct life *life) {
     play->fake->cores[i].column_ns[3] -= model->misread;
     model->misread = 0;
     check_core(life, i, before[i]);
-    model->calm++;
+    model->calm += !play->engine->stat_still;
   }
 }
 
