@@ -165,6 +165,25 @@ TEST(the_kernels_stat_is_opened_once_and_read_anew) {
   assert_int_equal(count_open("/proc/stat"), 0);
 }
 
+/* Returns the lowest descriptor that is free. */
+static int lowest_free(void) {
+  int fd = open("/dev/null", O_RDONLY);
+  close(fd);
+  return fd;
+}
+
+TEST(a_file_that_stays_open_leaves_low_descriptors_free) {
+  static char text[1 << 20];
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  int lowest = lowest_free();
+  assert_true(machine->read_file(machine->context, "/proc/stat", text,
+                                 sizeof(text)) > 0);
+  assert_int_equal(count_open("/proc/stat"), 1);
+  assert_int_equal(lowest_free(), lowest);
+  machine_linux_close(machine);
+}
+
 #define POLLED "/sys/devices/system/cpu/cpu0/cpuidle/state0/time"
 
 TEST(the_file_that_tells_how_long_a_core_has_polled_is_opened_once) {
