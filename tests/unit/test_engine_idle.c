@@ -424,6 +424,21 @@ TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   assert_true(widths[999] <= 0.02 + PLAY_EXACT);
 }
 
+TEST(time_that_was_unknown_before_a_window_widens_no_bounds) {
+  const struct core_totals from = {
+      .epoch = 1, .wall = 5e9, .unhalted = 2e9, .unknown = 3e9, .stolen = 1e9};
+  struct core_totals to = from;
+  to.wall += 1e9;
+  to.unhalted += 0.5e9;
+  struct bounds bounds = bounds_of(&from, &to);
+  assert_near(bounds.low, 0.5, 0);
+  assert_near(bounds.high, 0.5, 0);
+  to.unknown += 0.1e9;
+  bounds = bounds_of(&from, &to);
+  assert_near(bounds.low, 0.5 / 1.1, 1e-12);
+  assert_near(bounds.high, 0.6 / 1.1, 1e-12);
+}
+
 /* The rows are those of the begin of one read and of the end of the next. */
 TEST(the_time_that_a_read_takes_is_within_the_bounds) {
   static const uint64_t read_ms[] = {8, 20, 40}, window_ms[] = {200, 1000};

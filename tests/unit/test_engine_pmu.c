@@ -2,6 +2,7 @@
  * cannot be opened for a while. */
 #include "unit.h"
 
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #include <sched.h>
@@ -39,6 +40,34 @@ TEST(a_failed_open_during_a_proof_is_retried) {
     for (int core = 0; core < 2; core++)
       assert_measured(&play, core, SOURCE_MPERF, 0.5, PLAY_EXACT);
   }
+}
+
+TEST(a_proof_without_a_result_leaves_a_condemned_source_as_it_was) {
+  PLAY_MPERF(1, 0.5);
+  play.options.cancel = &cancelled;
+  play_open(&play);
+  struct source *mperf = &play.engine->sources[0];
+  mperf->proof = PROOF_PROVEN;
+  mperf->condemned_core = 0;
+  strcpy(mperf->reason, "it missed work");
+  engine_prove(play.engine);
+  assert_int_equal(mperf->proof, PROOF_PROVEN);
+  assert_string_equal(mperf->reason, "it missed work");
+}
+
+/* A proof measures the rates of a copy of the source. */
+TEST(rates_come_from_the_proof) {
+  PLAY_MPERF(1, 0.5);
+  play.options.cancel = &cancelled;
+  play_open(&play);
+  struct source *mperf = &play.engine->sources[0];
+  mperf->rate_low = 0.98;
+  mperf->rate_high = 1.01;
+  engine_prove_aside(play.engine);
+  mperf->rate_low = mperf->rate_high = 0;
+  engine_prove_end(play.engine);
+  assert_near(mperf->rate_low, 0.98, 0);
+  assert_near(mperf->rate_high, 1.01, 0);
 }
 
 TEST(a_counter_that_does_not_exist_is_not_tried_again) {

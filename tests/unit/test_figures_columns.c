@@ -173,6 +173,9 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
   assert_near(snapshot->cores[0].ipc_running, 1, PLAY_EXACT);
   assert_near(snapshot->cores[1].ipc, 1.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].ipc_running, 0.25, PLAY_EXACT);
+  it.play.fake->cores[1].running = 0.5;
+  snapshot = figures_play_seconds(&it, 1);
+  assert_near(snapshot->cores[1].ipc_running, 0.5, PLAY_EXACT);
   figures_play_sample(&it, FAKE_SECOND);
   fake_machine_online(it.play.fake, 1, false);
   fake_machine_online(it.play.fake, 1, true);

@@ -165,6 +165,16 @@ TEST(the_kernels_stat_is_opened_once_and_read_anew) {
   assert_int_equal(count_open("/proc/stat"), 0);
 }
 
+TEST(a_counter_at_its_end_has_not_failed) {
+  char buffer[8];
+  const struct machine *machine = fixture->machine;
+  int fd = open("/dev/null", O_RDONLY);
+  errno = EIO; /* of an earlier call */
+  assert_int_equal(machine->perf_read(machine->context, fd, buffer, 8), 0);
+  close(fd);
+  assert_int_equal(machine->perf_read(machine->context, fd, buffer, 8), -EBADF);
+}
+
 /* Returns the lowest descriptor that is free. */
 static int lowest_free(void) {
   int fd = open("/dev/null", O_RDONLY);
