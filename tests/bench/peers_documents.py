@@ -99,7 +99,7 @@ def agents(figures):
     machines = [what.partition(", ")[2] for what in dict.fromkeys(
         each["what"] for each in figures.records if each["section"] == "agents")
         if what.startswith("processor time,")]
-    yield (" agent", *(f"us/s, {each}" for each in range(1, 1 + len(machines))), "MiB", "calls/s")
+    yield (" agent", *(f"({each})" for each in range(1, 1 + len(machines))), "MiB", "calls/s")
     for who in figures.names("agents", f"processor time, {machines[0]}") if machines else ():
         yield (f" {who}", *(shown(figures.of("agents", f"processor time, {each}", who))
                             for each in machines),
