@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/membarrier.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -243,14 +244,14 @@ TEST(removals_begin_at_most_one_period_per_millisecond) {
   end_pair(&pair);
 }
 
-short __real_region_poll(int fd, short events, int wait_ms);
-short __wrap_region_poll(int fd, short events, int wait_ms);
+int __real_poll(struct pollfd *fds, nfds_t count, int wait_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms);
 
 static int pauses;
 
-short __wrap_region_poll(int fd, short events, int wait_ms) {
-  pauses += fd < 0 && wait_ms == 1;
-  return __real_region_poll(fd, events, wait_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms) {
+  pauses += fds->fd < 0 && wait_ms == 1;
+  return __real_poll(fds, count, wait_ms);
 }
 
 /* Returns how many milliseconds the first removal waits. */
