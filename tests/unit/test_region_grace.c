@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -247,7 +248,7 @@ TEST(removals_begin_at_most_one_period_per_millisecond) {
 int __real_poll(struct pollfd *fds, nfds_t count, int wait_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms);
 
-static int pauses;
+static atomic_int pauses;
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms) {
   pauses += fds->fd < 0 && wait_ms == 1;
