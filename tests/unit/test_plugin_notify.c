@@ -33,6 +33,9 @@ static const notification_t *find_sent(const char *text) {
 
 static void set_up(void) {
   threads_before = unit_count_threads();
+#ifdef __SANITIZE_THREAD__
+  threads_before = 2; /* it starts one of its own with the first thread */
+#endif
   fake_reset();
   memset(&notify, 0, sizeof(notify));
   sending = true;
