@@ -50,11 +50,11 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
  * A huge page needs one TLB entry instead of 512, and random updates of a large
  * table spend their time on TLB misses: with 1e6 rows of 4 counters and
  * percore_prefetch, an update took 10 to 30 cycles in small pages and 0 to 2 in
- * huge pages (make bench-peers). But making a huge page takes some milliseconds,
- * during which threads that use its memory wait. The kernel also waits for
- * every core to flush its page lists, which interrupts polling threads but may
- * never happen on a core with a busy SCHED_FIFO thread. So this is only called
- * where blocking is allowed. */
+ * huge pages (make bench-peers). But making a huge page takes some
+ * milliseconds, during which threads that use its memory wait. The kernel also
+ * waits for every core to flush its page lists, which interrupts polling
+ * threads but may never happen on a core with a busy SCHED_FIFO thread. So this
+ * is only called where blocking is allowed. */
 void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length);
 
