@@ -29,19 +29,19 @@ int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
 /* Returns how long the core has been in states that halt it, since boot. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
-/* What is known of the idle driver of a core, so that nothing is read in vain.
- */
+/* What earlier calls have learned about a core's idle driver. Later calls do
+ * not look for states that it lacks. */
 struct idle_driver {
-  /* It has at most this many states. CPUIDLE_STATES_MAX: they were not counted
-   * yet. As a driver may be loaded, set this again from time to time. */
+  /* The number of its states, or CPUIDLE_STATES_MAX if that is not known. Set
+   * it to CPUIDLE_STATES_MAX now and then, because a driver may be loaded. */
   int states_max;
   bool polls; /* its state 0 is the one that polls */
 };
 
-/* Reads how long the core has polled in the idle loop since boot. State 0 is
- * the only one that may poll: checks its name, unless driver->polls is already
- * set. Returns 0; -ENOENT if no state polls or the core has no idle driver; or
- * another -errno. */
+/* Reads how long the core has polled in the idle loop since boot. Only state 0
+ * may poll. Whether it does is seen from its name, until driver->polls is set.
+ * Returns 0 or -errno: -ENOENT if no state polls, or there is no idle driver.
+ */
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
                         int core, struct idle_driver *driver);
 

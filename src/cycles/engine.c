@@ -57,9 +57,8 @@ static bool add_core(struct engine *engine, int number) {
 }
 
 /* Reads which cores are isolated, and has the states of idle drivers counted
- * again. This is repeated every LOOK_INTERVAL_NS, because cgroup partitions,
- * which isolate cores, can be created and dissolved at any time, and an idle
- * driver can be loaded. */
+ * again. Called every LOOK_INTERVAL_NS, because both may change at any time: a
+ * cgroup partition isolates cores, and an idle driver can be loaded. */
 static void look_again(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);

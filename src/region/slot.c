@@ -151,8 +151,9 @@ static int attach(struct percore_region *region, const char *name, int core,
   return 0;
 }
 
-/* Says once that the counts of a thread are lost. Counts the thread if there is
- * no slot for it, and says so once, whichever process is first. Keeps errno. */
+/* Says that the counts of a thread are lost: without a slot once for all
+ * processes, which also counts such threads; for another reason once for each
+ * process. Keeps errno. */
 static void refuse(struct percore_region *region, const char *name) {
   struct region_header *header = region->header;
   int error = errno;

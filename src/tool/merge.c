@@ -152,8 +152,8 @@ size_t merge_count(const struct merge *merge) {
   return count;
 }
 
-/* Waits for the answers of all parts together, says which do not answer, and
- * puts one that does in front. */
+/* Waits until all parts have answered, at most WAIT_MS. Then says which have
+ * not, and makes one that has the first. */
 static void await_answers(struct merge *merge, const char *command) {
   bool waits = true;
   for (int round = 0; waits && round <= WAIT_MS / ROUND_MS; round++) {
@@ -240,7 +240,9 @@ static uint64_t combine(const struct region_field *field, uint64_t a,
                         uint64_t b) {
   if (field->kind == PERCORE_GAUGE || field->kind == PERCORE_STATE)
     return region_combine_gauges(field->aggregation, a, b);
-  return a == MERGE_UNKNOWN || b == MERGE_UNKNOWN ? MERGE_UNKNOWN : a + b;
+  bool is_unknown = field->kind != PERCORE_UPDOWN && /* any value is a count */
+                    (a == MERGE_UNKNOWN || b == MERGE_UNKNOWN);
+  return is_unknown ? MERGE_UNKNOWN : a + b;
 }
 
 static void add_cells(const struct region_directory *directory, uint32_t t,
@@ -256,8 +258,8 @@ static const char *name_of(const void *names, uint32_t row) {
   return ((const char(*)[MERGE_ROW_SIZE])names)[row];
 }
 
-/* Finds the row of the sums whose name is after the last row; adds it if there
- * is none. Returns false if out of memory. */
+/* Finds the row of the sums that has the name names[tile->rows], or adds one
+ * with this name. Returns false if memory is short. */
 static bool find_row(struct merge *merge, struct region_tile *tile,
                      uint32_t *row) {
   if (key_index_find(&merge->index, merge->names[tile->rows], row))

@@ -33,8 +33,8 @@ const char *field_unit(struct field_ref field);
 /* How many rows are read together. */
 enum { TILE_ROWS = 1024 };
 
-/* Copy 0 of a row is its totals and, if the tile holds values of cores, copy 1
- * + N those of core N. */
+/* A row has a copy of its cells for the totals, copy 0. If the tile also holds
+ * values of single cores, copy N + 1 is that of core N. */
 uint32_t tile_copies(const struct region_tile *tile);
 uint64_t *tile_cells(const struct region_tile *tile, uint32_t i, uint32_t copy);
 

@@ -155,6 +155,17 @@ TEST(each_core_has_the_sum_of_its_instances) {
   assert_near(value("eth0", "least", 2), 3, 1e-9);
 }
 
+TEST(an_up_down_count_may_have_any_value) {
+  create(0, "a");
+  create(1, "b");
+  open_all(false, false);
+  count(0, "eth0", 0, UINT64_C(1) << 62);
+  count(0, "eth0", 0, UINT64_C(1) << 62); /* the least value of all */
+  count(1, "eth0", 0, -(UINT64_C(1) << 40));
+  look();
+  assert_near(value("eth0", "open", 0), -0x1p63 + 0x1p40, 1);
+}
+
 TEST(an_instance_that_ends_counts_to_its_end_and_makes_no_rate_fall) {
   create(0, "a");
   create(1, "b");
