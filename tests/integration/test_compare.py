@@ -16,7 +16,7 @@ from harness import (BUILD, CPUACCT, Child, Lateness, Skip,  # noqa: E402
                      task_time_ns)
 
 HOG = f"{BUILD}/contrib/loads/hog"
-HOG_S, LOAD_S = 12, 5  # seconds for which the hog runs and loads are measured
+HOG_S, LOAD_S = 6, 3  # seconds for which the hog runs and loads are measured
 
 
 def tasks_while(core, act):

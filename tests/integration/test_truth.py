@@ -150,7 +150,7 @@ class Bench:
             "ValuesPercentage true\n</Plugin>").start()
         self.collectd.wait_for_value(f"percore-{self.core}/percent-busy")
         self.broken = False
-        say(f"core {self.core}; percent of 10 s:")
+        say(f"core {self.core}; percent of 5 s:")
 
     @staticmethod
     def quietest(cores):
@@ -172,7 +172,7 @@ class Bench:
         check(-0.5 <= cost < 10, f"500 wake-ups a second take {cost:.2f} %")
         return cost * per_second / 500
 
-    def measure(self, pattern, error_of, failure_of=lambda one: None, seconds=10,
+    def measure(self, pattern, error_of, failure_of=lambda one: None, seconds=5,
                 quiet=False):
         """Makes up to TRIES tries, and returns the first try in which the burner worked
         and percore was right. error_of(try) returns percore's error, or None;
@@ -262,7 +262,7 @@ def of_size(least, most):
 
 def test_proofs_on_a_busy_host():
     """Where all cores are busy, percore takes at most 150 ms of processor time for
-    finding and proving its sources and for five seconds of samples"""
+    finding and proving its sources and for two seconds of samples"""
     spin = "while True: pass"
     with contextlib.ExitStack() as spinners:
         for core in online_cores():
@@ -270,7 +270,7 @@ def test_proofs_on_a_busy_host():
                 ["taskset", "-c", str(core), sys.executable, "-c", spin]))
         time.sleep(0.3)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = run("load", "--count", "1", "--interval", "5")
+        done = run("load", "--count", "1", "--interval", "2")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     check(done.returncode == 0, done.stderr)
     cpu_ms = 1000 * (after.ru_utime + after.ru_stime
@@ -280,33 +280,33 @@ def test_proofs_on_a_busy_host():
 
 
 def test_duty_10():
-    """percore reports a load of 10 %, within 2 points over 10 s, for a core that is
+    """percore reports a load of 10 %, within 2 points over 5 s, for a core that is
     busy for 10 of every 100 ms"""
     BENCH.measure("10000/100000", within(2), of_size(9, 11))
 
 
 def test_duty_50():
-    """percore reports a load of 50 %, within 2 points over 10 s, for a core that is
+    """percore reports a load of 50 %, within 2 points over 5 s, for a core that is
     busy for 50 of every 100 ms"""
     BENCH.measure("50000/100000", within(2), of_size(49, 51))
 
 
 def test_duty_90():
-    """percore reports a load of 90 %, within 2 points over 10 s, for a core that is
+    """percore reports a load of 90 %, within 2 points over 5 s, for a core that is
     busy for 90 of every 100 ms"""
     BENCH.measure("90000/100000", within(2), of_size(89, 91))
 
 
 def test_tick_locked():
     """The load of a task that is busy for 1 ms and asleep for 1 ms, in step with the
-    timer tick, is measured within 1 point over 10 s, after the cost of 500 wake-ups a
+    timer tick, is measured within 1 point over 5 s, after the cost of 500 wake-ups a
     second has been subtracted"""
     BENCH.measure("tick", within_but_for(1, 500))
 
 
 def test_hog():
     """The load of a hog, which is busy for 85 to 90 % of the time but asleep at each
-    tick, is measured within 2 points over 10 s, after the cost of 250 wake-ups a second
+    tick, is measured within 2 points over 5 s, after the cost of 250 wake-ups a second
     has been subtracted, while collectd's cpu plugin shows less than 10 %"""
     right = within_but_for(2, 250)
 
@@ -332,7 +332,7 @@ def test_hog():
 
 def test_antihog():
     """The load of a task that is busy for 0.3 ms around each tick is measured within 2
-    points over 10 s, after the cost of 250 wake-ups a second has been subtracted, while
+    points over 5 s, after the cost of 250 wake-ups a second has been subtracted, while
     collectd's cpu plugin shows more than 40 %"""
     # Every tick is charged as busy, but idle time is measured by the clock, so the cpu
     # plugin divides by nearly twice the time that has passed.
@@ -352,14 +352,14 @@ def test_antihog():
 
 def test_duty_37_of_61():
     """For a core that is busy for 37 of every 61 ms, the loads of single seconds are
-    off by at most 1 point (root mean square over 20 s)"""
+    off by at most 1 point (root mean square over 10 s)"""
     def error_of(one):
         off = [load - truth - (others or 0)
                for truth, others, load in one.seconds]
         rms = root_mean_square(off)
         say(f"rms {rms:.2f} points, at most {max(map(abs, off)):.2f}")
         return None if rms <= 1 else f"rms {rms:.2f} points"
-    BENCH.measure("37000/61000", error_of, seconds=20)
+    BENCH.measure("37000/61000", error_of, seconds=10)
 
 
 if __name__ == "__main__":

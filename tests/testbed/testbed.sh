@@ -4,7 +4,8 @@
 #   arm64 [--console] [--shell] [--fetch] [BOOT...]
 #
 # Run it from the build directory (`make check` does, and sets srcdir). Without BOOT
-# it runs the boots that TESTBED_BOOTS names, or all. --console shows the guest's output as it appears, --shell starts
+# it runs the boots that TESTBED_BOOTS names, or all, those marked `long` only with
+# PERCORE_TEST_LONG=1. --console shows the guest's output as it appears, --shell starts
 # a shell in the guest, --fetch only fetches packages.
 #
 # The guest's kernel and busybox are Debian's. They are cached in
@@ -203,6 +204,11 @@ run_qemu() { # seconds, kernel command line, more for QEMU...
     "$@"
 }
 
+# Runs the command, for example a boot, only if PERCORE_TEST_LONG is set or boots are named.
+long() { # command
+  [ -z "$wanted_boots${PERCORE_TEST_LONG-}" ] || "$@"
+}
+
 # Runs one boot and reads the results from its console. The boot's name is added to each
 # result as a prefix, because two boots may run the same tests.
 boot() { # name, seconds, chapters, kernel command line, more for QEMU...
@@ -228,6 +234,11 @@ boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   fi
   judge "$name" "$log" "$status"
   echo "# $name took $((SECONDS - begun)) s"
+}
+
+# Boots only if PERCORE_TEST_LONG is set, or if the boot is named.
+long() { # function, name, ...
+  [ -z "$wanted_boots${PERCORE_TEST_LONG-}" ] || "$@"
 }
 
 # Runs a script in the guest, and checks the output on its console with a program on
