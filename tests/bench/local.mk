@@ -11,14 +11,17 @@ bench: $(BENCHES)
 	  echo "== $$bench, takes some seconds; load average`uptime | sed 's/.*://; s/,.*//'`"; \
 	  ./$$bench || exit 1; done
 	@test -z "$(PLUGIN_BENCH)" || $(MAKE) $(AM_MAKEFLAGS) $(PLUGIN_BENCH)
-.PHONY: bench bench-plugin bench-packets
+.PHONY: bench bench-plugin
 # Compares percore with what others use. PEERS has options of peers.py, such as
 # PEERS='--section counters' or PEERS=--record.
-EXTRA_DIST += tests/bench/peers.py tests/bench/peers.cc tests/bench/peers.json \
-	tests/bench/peers_counters.py tests/bench/peers_documents.py \
-	tests/bench/peers_growth.py tests/bench/peers_lttng.h tests/bench/peers_seed.py \
-	tests/bench/peers_svg.py
-bench-peers: all $(PEERS_NEED)
-	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
-	  $(srcdir)/tests/bench/peers.py $(PEERS)
-.PHONY: bench-peers
+EXTRA_DIST += tests/bench/bench.py tests/bench/peers.py tests/bench/peers.cc \
+	tests/bench/peers.json tests/bench/peers_agents.py tests/bench/peers_counters.py \
+	tests/bench/peers_documents.py tests/bench/peers_growth.py tests/bench/peers_lttng.h \
+	tests/bench/peers_packets.py tests/bench/peers_seed.py tests/bench/peers_truth.py \
+	tests/bench/plugin.py
+run_bench = PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B $(srcdir)/tests/bench
+bench-peers bench-packets: all $(PEERS_NEED)
+	@$(run_bench)/peers.py $(PEERS)
+# The table in percore(1).
+bench-packets: PEERS = --section packets
+.PHONY: bench-peers bench-packets

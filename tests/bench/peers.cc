@@ -750,16 +750,15 @@ int main(int argc, char **argv) {
     print(way.name, "ns", way.ns);
     print(way.name, "cycles", way.cycles);
     print(way.name, "ratio", way.ratio);
-    uint64_t there = way.total(), counted = way.counted[0] + way.counted[1];
+    uint64_t there = way.total();
+    double counted = static_cast<double>(way.counted[0] + way.counted[1]);
     if (mode == IN_FLOWS)
       counted *= 2; /* of all packets, and of the flow */
     if (there == UINT64_MAX)
-      printf("%s\tcounted\t%.0f\t0\t0\t1\n", way.name,
-             static_cast<double>(counted));
+      print(way.name, "counted", {{counted}, {}});
     else
-      printf("%s\tlost\t%.6f\t0\t0\t1\n", way.name,
-             100 * (1 -
-                    static_cast<double>(there) / static_cast<double>(counted)));
+      print(way.name, "lost",
+            {{100 * (1 - static_cast<double>(there) / counted)}, {}});
   }
   percore_destroy(region);
   return 0;

@@ -1,11 +1,5 @@
 #!/usr/bin/python3
-"""Compares percore with what others use, on this machine, in at most ten minutes:
-
-    peers.py [--section NAME]... [--json FILE] [--pictures FOLDER] [--record]
-    peers.py compare A.json B.json     says what B needs more of than A
-    peers.py documents                 writes the figures of peers.json into the documents
-
---record makes a new peers.json, beside this file, and writes its figures, too.
+"""Compares percore with what others use, on this machine, in at most ten minutes.
 
 A section NAME is a module peers_NAME.py beside this file. Its measure(build, seconds) takes
 about so many seconds and yields records: dicts with the keys
@@ -13,34 +7,43 @@ about so many seconds and yields records: dicts with the keys
     what, who   what was done, and with which tool; percore's own begin with "percore"
     unit        every figure is a cost or an error, of which less is better; but
                 "% of a core" is the load that a tool shows, or that there was ("truth")
-    median, low, high, n   the median and the quartiles of n tries; None: not measured
+    median, low, high, n   the median and the quartiles of n tries
     note        optional: one sentence
 
 The module's list MISSING names what is not installed, and its list PACKAGES the packages
 whose versions matter. Optional: claims(records) yields sentences and whether they are true,
-and picture(records) returns the section's picture as SVG."""
+DRAWN lists the units that the picture shows, and picture(records) returns the section's
+picture as a script for gnuplot."""
 
 import argparse
 import datetime
-import glob
 import importlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import peers_documents
-import peers_svg
+from bench import HERE, grouped
+from harness import Skip, clean_up_when_ended
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SECONDS = {"counters": 60, "seed": 60, "agents": 165, "truth": 175, "growth": 130}
-KEYS = ("section", "what", "who", "unit", "median", "low", "high", "n")
-ROOM = 1.02  # figures of one try or of instructions have no spread
+SECONDS = {"counters": 60, "seed": 60, "agents": 165, "truth": 175, "growth": 130,
+           "packets": 75}
+ALONE = "packets"  # measured only if it is named
+KEY = ("section", "what", "who", "unit")
+OURS, OTHERS = 0x009e73, 0x999999  # colours of bars
+ROOM = 0.02  # figures of one try or of instructions have no spread
 
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
+
+
+def module_of(section):
+    return importlib.import_module(f"peers_{section}")
 
 
 # ---------------------------------------------------------------------------
@@ -48,8 +51,11 @@ def say(text):
 
 
 def output_of(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    """Returns what a command prints: nothing if there is no such command."""
+    if shutil.which(command[0]) is None:
+        return ""
+    return subprocess.run(command, capture_output=True, text=True,
+                          check=False).stdout.strip()
 
 
 def machine():
@@ -67,30 +73,25 @@ def machine():
                          "compiler": output_of("c++", "--version").split("\n")[0]}}
 
 
-def version_of(package):
-    return output_of("dpkg-query", "-W", "-f", "${Version}", package)
-
-
-def measure(names, build):
+def measure(sections, build):
     """Returns what was measured, as the JSON file has it."""
     found = {**machine(), "missing": [], "records": []}
-    for name in names:
-        say(f"== {name}, takes about {SECONDS.get(name, 60)} s")
-        module = importlib.import_module(f"peers_{name}")
+    for section in sections:
+        seconds = SECONDS.get(section, 60)
+        say(f"== {section}, takes about {seconds} s")
+        module = module_of(section)
         try:
-            for record in module.measure(build, SECONDS.get(name, 60)):
-                found["records"].append({"section": name, **record})
+            for record in module.measure(build, seconds):
+                found["records"].append({"section": section, **record})
+        except Skip as reason:
+            found["missing"].append(f"{section}: {reason}")
         except Exception as error:  # the other sections are still wanted
-            found["missing"].append(f"{name}: {type(error).__name__}: {error}")
-        found["missing"] += [f"{name}: {each}" for each in getattr(module, "MISSING", ())]
-        for package in getattr(module, "PACKAGES", ()):
-            found["versions"][package] = version_of(package) or "not installed"
+            found["missing"].append(f"{section}: {type(error).__name__}: {error}")
+        found["missing"] += [f"{section}: {each}" for each in module.MISSING]
+        for package in module.PACKAGES:
+            found["versions"][package] = output_of(
+                "dpkg-query", "-W", "-f", "${Version}", package) or "not installed"
     return found
-
-
-def sections():
-    there = {os.path.basename(path)[6:-3] for path in glob.glob(f"{HERE}/peers_*.py")}
-    return [name for name in SECONDS if name in there]
 
 
 # ---------------------------------------------------------------------------
@@ -98,22 +99,18 @@ def sections():
 
 
 def shown(number):
-    return "-" if number is None else f"{number:.3g}" if abs(number) < 100 else f"{number:.0f}"
+    return f"{number:.3g}" if abs(number) < 100 else f"{number:.0f}"
 
 
 def table(found):
     """Yields the lines of a text table."""
-    head = [f"{key}: {value}" for key, value in found.items()
-            if key not in ("records", "missing", "versions")]
-    yield "; ".join(head)
-    groups = {}
-    for record in found["records"]:
-        key = record["section"], record["what"], record["unit"]
-        groups.setdefault(key, []).append(record)
-    for (section, what, unit), records in groups.items():
+    yield "; ".join(f"{key}: {value}" for key, value in found.items()
+                    if key not in ("records", "missing", "versions"))
+    for (section, what, unit), records in grouped(found["records"], "section", "what",
+                                                  "unit").items():
         yield f"\n{section}: {what} ({unit})"
         for record in records:
-            spread = "" if record["low"] is None or record["n"] < 2 else \
+            spread = "" if record["n"] < 2 else \
                 f"{shown(record['low'])} to {shown(record['high'])}"
             yield (f"  {record['who']:32} {shown(record['median']):>8}  {spread:18} "
                    f"{record.get('note', '')}").rstrip()
@@ -126,31 +123,47 @@ def table(found):
 
 def broken_claims(records):
     """Returns what the sections say of percore, and their records do not."""
-    broken = []
-    for name in dict.fromkeys(record["section"] for record in records):
-        claims = getattr(importlib.import_module(f"peers_{name}"), "claims", lambda _: ())
-        broken += [f"{name}: {sentence}" for sentence, holds in claims(
-            [each for each in records if each["section"] == name]) if not holds]
-    return broken
+    return [f"{section}: {sentence}" for (section,), own in grouped(records, "section").items()
+            for sentence, holds in getattr(module_of(section), "claims", lambda _: ())(own)
+            if not holds]
 
 
-def picture(name, records):
-    """Returns a picture of bars, unless the section draws its own."""
-    module = importlib.import_module(f"peers_{name}")
-    if hasattr(module, "picture"):
-        return module.picture(records)
-    panels = {}
-    for record in records:
-        panels.setdefault((record["what"], record["unit"]), []).append(record)
-    return peers_svg.bars([(f"{what} ({unit})", rows)
-                           for (what, unit), rows in panels.items()])
+def bars(records):
+    """Returns a script for gnuplot, which draws bars with quartiles on one scale."""
+    least = min((each["median"] for each in records if each["median"] > 0), default=1)
+    titles, rows, y = [], [], 0
+    for (what, unit), group in grouped(records, "what", "unit").items():
+        titles.append(f"set label {json.dumps(f'{what} ({unit})')} at screen 0.01, first {y}")
+        for y, each in enumerate(group, y + 1):
+            ours = each["who"].startswith(("percore", "here"))
+            costs = (max(each[key], least) for key in ("low", "median", "high"))
+            rows.append(" ".join(map(str, (
+                json.dumps(each["who"]), y, *costs, OURS if ours else OTHERS,
+                shown(each["median"])))))
+        y += 2
+    return "\n".join((*titles, "$rows << END", *rows, "END", f"""
+set terminal svg size 860,{16 * y + 60} noenhanced
+set logscale x; set xrange [{least / 2}:]; set yrange [{y}:-1]
+set grid xtics; set ytics scale 0; set lmargin 40; set rmargin 8; unset key
+plot $rows using 4:2:({least / 2}):4:($2-0.4):($2+0.4):6:ytic(1) with boxxyerror \\
+  fillstyle solid noborder linecolor rgb variable, \\
+  $rows using 4:2:3:5 with xerrorbars linecolor black pointtype 0, \\
+  $rows using 5:2:7 with labels left offset 1"""))
 
 
-def write(path, text):
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    say(f"wrote {path}")
+def draw(records, folder):
+    """Draws a picture of each section."""
+    if shutil.which("gnuplot") is None:
+        say("no pictures: gnuplot is not installed: apt-get install gnuplot-nox")
+        return
+    for (section,), own in grouped(records, "section").items():
+        module, path = module_of(section), os.path.join(folder, f"{section}.svg")
+        units = getattr(module, "DRAWN", None)
+        own = [each for each in own if units is None or each["unit"] in units]
+        with open(path, "w", encoding="utf-8") as file:
+            subprocess.run(["gnuplot"], input=getattr(module, "picture", bars)(own), text=True,
+                           stdout=file, check=False)
+        say(f"wrote {path}")
 
 
 def as_json(found):
@@ -160,65 +173,91 @@ def as_json(found):
     return head.replace('"records": 0', f'"records": [\n{rows}\n]') + "\n"
 
 
-def draw(found, folder):
-    for name in dict.fromkeys(record["section"] for record in found["records"]):
-        records = [each for each in found["records"]
-                   if each["section"] == name and each["median"] is not None]
-        write(os.path.join(folder, f"{name}.svg"), picture(name, records))
-
-
 # ---------------------------------------------------------------------------
 # Comparing
 
 
-def by_key(path):
-    with open(path, encoding="utf-8") as file:
-        return {tuple(record[key] for key in KEYS[:4]): record
-                for record in json.load(file)["records"]}
+def records_in(path):
+    """Returns the records of a JSON file by what was measured."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return {tuple(record[key] for key in KEY): record
+                    for record in json.load(file)["records"]}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise argparse.ArgumentTypeError(f"not a JSON file of this program: {error}") from error
 
 
 def compare(before, after):
     """Yields a line for each figure that grew by more than its spread, and for each that is
     there no more."""
     for key, old in before.items():
-        new = after.get(key)
-        if old["median"] is None or key[3] == peers_documents.LOAD:
+        what, unit, new = ": ".join(key[:3]), key[3], after.get(key)
+        if unit == peers_documents.LOAD:
             continue
-        if new is None or new["median"] is None:
-            yield f"{': '.join(key[:3])}: {shown(old['median'])} {key[3]}, not measured now"
+        if new is None:
+            yield f"{what}: {shown(old['median'])} {unit}, not measured now"
         elif new["low"] > old["high"] and \
-                new["median"] - old["median"] > (ROOM - 1) * abs(old["median"]):
-            yield (f"{': '.join(key[:3])}: {shown(old['median'])} -> "
-                   f"{shown(new['median'])} {key[3]} ({shown(old['low'])} to "
-                   f"{shown(old['high'])}, now {shown(new['low'])} to {shown(new['high'])})")
+                new["median"] - old["median"] > ROOM * abs(old["median"]):
+            yield (f"{what}: {shown(old['median'])} -> {shown(new['median'])} {unit} "
+                   f"({shown(old['low'])} to {shown(old['high'])}, now {shown(new['low'])} to "
+                   f"{shown(new['high'])})")
+
+
+# ---------------------------------------------------------------------------
+# The command
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--section", action="append", choices=SECONDS,
+                        help=f"measure this section; default: all but {ALONE}")
+    parser.add_argument("--to", default="peers", metavar="FOLDER",
+                        help="where peers.json and the pictures go; default: peers")
+    parser.add_argument("--record", action="store_true",
+                        help="replace the peers.json beside this file, and write its figures "
+                        "into the documents")
+    commands = parser.add_subparsers(dest="command", title="instead of measuring")
+    comparing = commands.add_parser("compare", help="say what AFTER needs more of than BEFORE")
+    for name in "before", "after":
+        comparing.add_argument(name, metavar=f"{name.upper()}.json", type=records_in)
+    commands.add_parser("documents", help="write the figures of the peers.json beside this "
+                        "file into the documents")
+    options = parser.parse_args()
+    if options.record and options.section:
+        parser.error("--record needs all sections: leave out --section")
+    if options.command is None:
+        try:
+            os.makedirs(options.to, exist_ok=True)
+            tempfile.TemporaryFile(dir=options.to).close()
+        except OSError as error:
+            parser.error(f"cannot write to {options.to}: {error.strerror}; name another "
+                         "folder with --to")
+    return options
 
 
 def main():
-    if sys.argv[1:2] == ["compare"]:
-        worse = list(compare(*map(by_key, sys.argv[2:4])))
+    options = parse()
+    clean_up_when_ended()
+    if options.command == "compare":
+        worse = list(compare(options.before, options.after))
         print("\n".join(worse) or "nothing got worse")
         return 1 if worse else 0
-    if sys.argv[1:2] == ["documents"]:
-        peers_documents.write()
-        return 0
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--section", action="append", choices=sections())
-    parser.add_argument("--json", default="peers/peers.json")
-    parser.add_argument("--pictures", default="peers")
-    parser.add_argument("--record", action="store_true")
-    options = parser.parse_args()
-    if options.record and options.section:
-        parser.error("--record needs all sections")
-    build = os.environ.get("PERCORE_BUILD", os.getcwd())
-    found = measure(options.section or sections(), build)
-    print("\n".join(table(found)))
-    write(peers_documents.RECORDED if options.record else options.json, as_json(found))
-    draw(found, options.pictures)
-    if options.record:
+    if options.command is None:
+        found = measure(options.section or [each for each in SECONDS if each != ALONE],
+                        os.environ.get("PERCORE_BUILD", os.getcwd()))
+        print("\n".join(table(found)))
+        path = peers_documents.RECORDED if options.record else f"{options.to}/peers.json"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(as_json(found))
+        say(f"wrote {path}")
+        draw(found["records"], options.to)
+    if options.command == "documents" or options.record:
         peers_documents.write()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted")

@@ -2,22 +2,21 @@
 not included: plugin bare discards collectd's values, a thread scrapes node_exporter, and
 pmlogger fetches from pmcd. PERCORE_SO may name other builds of the plugin."""
 
+import configparser
 import contextlib
 import getpass
 import os
 import re
 import shutil
 import socket
-import statistics
 import subprocess
 import tempfile
 import threading
 import time
 import urllib.request
 
-import agent  # adds the folder of the harness to the path
-from harness import is_root, need_collectd, wait_for
-from peers_counters import record
+from bench import Daemon, Processes, loads, record, spread
+from harness import Child, is_root, need_collectd, wait_for
 from sysroot import SysRoot
 
 PACKAGES = ["collectd-core", "prometheus-node-exporter", "pcp", "netdata-core", "strace"]
@@ -46,31 +45,7 @@ COLLECTD = {  # plugins and their options
     "collectd cpu, ReportByCpu false": (("cpu",), CPU.format("false")),
     "collectd cpu + aggregation": (("cpu", "aggregation"), AGGREGATION)}
 
-# netdata reads /proc/stat and /proc/loadavg, and nothing else.
-NETDATA = """[global]
-run as user = {user}
-[directories]
-config = {place}
-cache = {place}
-lib = {place}
-log = {place}
-[db]
-mode = ram
-update every = {interval}
-[web]
-bind to = 127.0.0.1
-default port = {port}
-[logs]
-debug = none
-error = {place}/errors
-access = none
-[health]
-enabled = no
-[ml]
-enabled = no
-[plugins]
-{plugins}[plugin:proc]
-{files}"""
+# netdata reads /proc/stat and /proc/loadavg, and nothing else. These are off.
 NETDATA_PLUGINS = """timex idlejitter tc diskspace cgroups statsd apps slabinfo perf nfacct ebpf
 go.d python.d charts.d"""
 NETDATA_FILES = """/proc/net/dev /proc/pagetypeinfo /proc/uptime /run/reboot_required
@@ -90,50 +65,23 @@ def get(port, path):
         return [line for line in answer.read().decode().splitlines() if line[0] != "#"]
 
 
-class Agent(agent.Processes):
-    """An agent that reports loads every `interval` seconds; its files are in `directory`."""
-
-    def memory_mib(self):
-        """Returns the anonymous memory, which no other process shares."""
-        kib = 0
-        for pid in self.pids():
-            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-                kib += int(re.search(r"^Anonymous: *(\d+)", file.read(), re.M)[1])
-        return kib / 1024
-
-    def count(self):
-        """Begins to count the numbers that are delivered, if numbers() needs that."""
-
-    def trace(self):
-        """Starts to count system calls."""
-        return subprocess.Popen(
-            ["strace", "-fco", f"{self.directory}/calls",
-             *(word for pid in self.pids() for word in ("-p", str(pid)))],
-            stderr=subprocess.DEVNULL)
-
-    def calls(self):
-        """Returns how many system calls were counted. Those of locks are left out: threads
-        that strace delays wait for each other."""
-        with open(f"{self.directory}/calls", encoding="ascii") as file:
-            rows = re.findall(r"^ *[\d.]+ +\S+ +\d+ +(\d+) .*?(\w+)$", file.read(), re.M)
-        return sum(int(calls) for calls, name in rows if name not in ("futex", "total"))
-
-
-class Collectd(Agent, agent.Daemon):
+class Collectd(Daemon):
     def __init__(self, interval, percore, plugins=(), extra=""):
-        super().__init__(percore, interval, *plugins, extra=extra)
+        super().__init__(percore, interval, plugins, extra)
         self.interval = interval
 
     def count(self):
+        """Begins to count the numbers that are delivered."""
         self.since = time.monotonic(), self.count_values()
 
     def numbers(self):
+        """Returns how many numbers an interval has."""
         begin, before = self.since
         count = self.count_values() - before
         return count / max(1, round((time.monotonic() - begin) / self.interval))
 
 
-class Server(Agent):
+class Server(Processes):
     """An agent that answers on a port; `client` is the process that asks, if there is one."""
 
     needs = None  # a program
@@ -141,23 +89,13 @@ class Server(Agent):
 
     def __init__(self, interval):
         self.interval = interval
-        self.directory = tempfile.mkdtemp(prefix="percore-test-")
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            self.port = server.getsockname()[1]
         self.process = self.client = None
         self.ended = threading.Event()
 
-    def run(self, *command, before=(), **environment):
-        with open(f"{self.directory}/out", "ab") as out:
-            return subprocess.Popen(
-                [*before, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                cwd=self.directory, env={**os.environ, "PATH": PATH, **environment})
-
-    def write(self, name, text):
-        with open(f"{self.directory}/{name}", "w", encoding="ascii") as file:
-            file.write(text)
-
     def __enter__(self):
+        self.directory = tempfile.mkdtemp(prefix="percore-test-")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port = server.getsockname()[1]
         return self
 
     def __exit__(self, *_):
@@ -168,6 +106,19 @@ class Server(Agent):
                 process.wait(30)
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    def run(self, *command, **environment):
+        with open(f"{self.directory}/out", "ab") as out:
+            return subprocess.Popen(
+                [*self.before, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                cwd=self.directory, env={**os.environ, "PATH": PATH, **environment})
+
+    def log(self):
+        with open(f"{self.directory}/out", encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def count(self):
+        """numbers() needs no preparation."""
+
 
 class NodeExporter(Server):
     needs = "prometheus-node-exporter"
@@ -175,13 +126,13 @@ class NodeExporter(Server):
 
     def start(self):
         self.process = self.run(self.needs, f"--web.listen-address=127.0.0.1:{self.port}",
-                                *self.options, before=self.before)
+                                *self.options)
         threading.Thread(target=self.scrape, daemon=True).start()
 
     def scrape(self):
         while not self.ended.wait(self.interval):
             with contextlib.suppress(OSError):  # it ends
-                get(self.port, "/metrics")
+                self.numbers()
 
     def numbers(self):
         return len(get(self.port, "/metrics"))
@@ -197,15 +148,19 @@ class Pcp(Server):
     METRICS = ("kernel.percpu.cpu", "kernel.all.load")
 
     def start(self):
-        self.write("pmcd.conf", "linux 60 pipe binary /var/lib/pcp/pmdas/linux/pmdalinux\n")
-        self.write("log.conf", f"log mandatory on {self.interval} sec "
-                   f"{{ {' '.join(self.METRICS)} }}\n")
+        for name, text in (
+                ("pmcd.conf", "linux 60 pipe binary /var/lib/pcp/pmdas/linux/pmdalinux\n"),
+                ("log.conf", f"log mandatory on {self.interval} sec "
+                 f"{{ {' '.join(self.METRICS)} }}\n")):
+            with open(f"{self.directory}/{name}", "w", encoding="ascii") as file:
+                file.write(text)
         place = {f"PCP_{name}_DIR": self.directory for name in ("RUN", "LOG", "TMP")}
         self.process = self.run(
             self.needs, "-f", "-A", "-c", "pmcd.conf", "-n", "/usr/lib/pcp/pmns/root_linux",
             "-p", str(self.port), "-i", "127.0.0.1", "-s", f"{self.directory}/socket", "-l",
-            "pmcd.log", "-U", getpass.getuser(), before=self.before, **place)
-        wait_for(lambda: os.path.exists(f"{self.directory}/socket"), "pmcd does not start")
+            "pmcd.log", "-U", getpass.getuser(), **place)
+        wait_for(lambda: os.path.exists(f"{self.directory}/socket") or
+                 self.process.poll() is not None, "pmcd does not start")
         self.client = self.run("pmlogger", "-h", f"127.0.0.1:{self.port}", "-c", "log.conf",
                                "-l", "pmlogger.log", f"{self.directory}/archive", **place)
 
@@ -219,13 +174,19 @@ class Netdata(Server):
     needs = "netdata"
 
     def start(self):
-        plugins, files = ("".join(f"{name} = no\n" for name in names.split())
-                          for names in (NETDATA_PLUGINS, NETDATA_FILES))
-        self.write("netdata.conf", NETDATA.format(
-            user=getpass.getuser(), place=self.directory, interval=self.interval,
-            port=self.port, plugins=plugins + "netdata monitoring = no\n", files=files))
-        self.process = self.run(self.needs, "-D", "-c", f"{self.directory}/netdata.conf",
-                                before=self.before)
+        config = configparser.RawConfigParser()
+        config.read_dict({
+            "directories": dict.fromkeys(("config", "cache", "lib", "log"), self.directory),
+            "db": {"mode": "ram", "update every": self.interval},
+            "logs": {"debug": "none", "error": f"{self.directory}/out", "access": "none"},
+            "health": {"enabled": "no"},
+            "ml": {"enabled": "no"},
+            "plugins": dict.fromkeys((*NETDATA_PLUGINS.split(), "netdata monitoring"), "no"),
+            "plugin:proc": dict.fromkeys(NETDATA_FILES.split(), "no")})
+        with open(f"{self.directory}/netdata.conf", "w", encoding="ascii") as file:
+            config.write(file)
+        self.process = self.run(self.needs, "-D", "-c", file.name, "-i", "127.0.0.1",
+                                "-p", str(self.port), "-u", getpass.getuser())
 
     def numbers(self):
         return len(get(self.port, "/api/v1/allmetrics?format=prometheus&source=raw"))
@@ -256,60 +217,78 @@ def agents(interval, root=None):
     return {**found, **others}
 
 
-def spread(numbers):
-    """Returns what record() takes."""
-    low, median, high = statistics.quantiles(numbers, n=4, method="inclusive") \
-        if len(numbers) > 1 else numbers * 3
-    return median, low, high, len(numbers)
+# ---------------------------------------------------------------------------
+# Measuring
 
 
-def observe(running, block_s):
-    """Runs these agents at the same time. Returns for each its CPU microseconds a second in
-    each block, the numbers an interval, its memory, and its system calls a second."""
+def memory_mib(each):
+    """Returns the anonymous memory, which no other process shares."""
+    kib = 0
+    for pid in each.pids():
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            kib += int(re.search(r"^Anonymous: *(\d+)", file.read(), re.M)[1])
+    return kib / 1024
+
+
+def calls(running):
+    """Returns how many system calls agents make a second. Those of locks are left out: threads
+    that strace delays wait for each other."""
+    if not shutil.which("strace"):
+        return {}
     with contextlib.ExitStack() as stack:
-        for each in running.values():
-            stack.enter_context(each).start()
-            time.sleep(0.13)  # so that their reads do not coincide
-        time.sleep(START_S)
-        spent = {key: [] for key in running}
-        for each in running.values():
-            each.count()
-        for _ in range(BLOCKS):
-            before = {key: (time.monotonic(), each.cpu_s()) for key, each in running.items()}
-            time.sleep(block_s)
-            for key, each in running.items():
-                begin, cpu_s = before[key]
-                spent[key].append(1e6 * (each.cpu_s() - cpu_s) / (time.monotonic() - begin))
-        numbers = {key: each.numbers() for key, each in running.items()}
-        memory = {key: each.memory_mib() for key, each in running.items()}
-        if not shutil.which("strace"):
-            return spent, numbers, memory, {}
-        traces = [each.trace() for each in running.values()]
+        traces = [stack.enter_context(Child(
+            ["strace", "-fco", f"{each.directory}/calls",
+             *(word for pid in each.pids() for word in ("-p", str(pid)))],
+            stderr=subprocess.DEVNULL)) for each in running.values()]
         time.sleep(TRACE_S)
         for trace in traces:
             trace.terminate()
         for trace in traces:
             trace.wait()
-        return spent, numbers, memory, {key: each.calls() / TRACE_S
-                                        for key, each in running.items()}
+    found = {}
+    for key, each in running.items():
+        with open(f"{each.directory}/calls", encoding="ascii") as file:
+            rows = re.findall(r"^ *[\d.]+ +\S+ +\d+ +(\d+) .*?(\w+)$", file.read(), re.M)
+        found[key] = [sum(int(count) for count, name in rows
+                          if name not in ("futex", "total")) / TRACE_S]
+    return found
+
+
+def start(stack, running):
+    """Starts agents, and takes away those that do not start here."""
+    for each in running.values():
+        stack.enter_context(each).start()
+        time.sleep(0.13)  # so that their reads do not coincide
+    time.sleep(START_S)
+    for key, each in list(running.items()):
+        if each.process.poll() is not None:
+            MISSING.append(f"{key[1]}: has ended: {each.log()[-200:].strip()}")
+            del running[key]
 
 
 def records(running, machine, block_s):
-    spent, numbers, memory, calls = observe(running, block_s)
+    """Runs agents at the same time: a dict by interval and name."""
+    with contextlib.ExitStack() as stack:
+        start(stack, running)
+        for each in running.values():
+            each.count()
+        spent = {key: [1e6 * load for load in found]
+                 for key, found in loads(running, BLOCKS, block_s).items()}
+        numbers = {key: each.numbers() for key, each in running.items()}
+        memory = {key: [memory_mib(each)] for key, each in running.items()}
+        called = calls(running)
+    of_number = {key: [us * key[0] / numbers[key] for us in spent[key]]
+                 for key in running if numbers[key] > 0}
     for interval in dict.fromkeys(interval for interval, _ in running):
-        keys = [key for key in running if key[0] == interval]
-        where = f"{machine}, interval {interval} s"
-        for key in keys:
-            yield record(f"processor time, {where}", key[1], "us a second", spread(spent[key]),
-                         f"{numbers[key]:.0f} numbers an interval")
-        for key in keys:
-            if numbers[key] > 0:
-                yield record(f"processor time of a number, {where}", key[1], "us",
-                             spread([us * interval / numbers[key] for us in spent[key]]))
-        for what, unit, found in (("anonymous memory", "MiB", memory),
-                                  ("system calls", "a second", calls)):
-            for key in keys if found else ():
-                yield record(f"{what}, {where}", key[1], unit, spread([found[key]]))
+        for what, unit, figures in (("processor time", "us a second", spent),
+                                    ("processor time of a number", "us", of_number),
+                                    ("anonymous memory", "MiB", memory),
+                                    ("system calls", "a second", called)):
+            for key in running:
+                if key[0] == interval and key in figures:
+                    yield record(f"{what}, {machine}, interval {interval} s", key[1], unit,
+                                 spread(figures[key]), f"{numbers[key]:.0f} numbers an interval"
+                                 if figures is spent else "")
 
 
 def run_clock(root, ended):

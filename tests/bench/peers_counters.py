@@ -2,16 +2,16 @@
 LTTng-UST have no rows that a program could find at once, so random rows are without them."""
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-import time
 
-import peers_svg
+from bench import HERE, record, spread
+from harness import check, wait_for
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 # For each macro of peers.cc: the tool, a header, libraries and Debian's packages.
 PEERS = {
     "MMV": ("PCP MMV", "pcp/pmapi.h", "-lpcp_mmv -lpcp", "libpcp-mmv1-dev"),
@@ -24,6 +24,7 @@ PEERS = {
 }
 PACKAGES = [peer[3] for peer in PEERS.values() if "(" not in peer[3]] + ["lttng-tools"]
 MISSING = ["OpenTelemetry C++: Debian has no package of it"]
+DRAWN = ("ns", "%")
 MODES = {"tight": "tight loop", "work": "1000 cycles of other work",
          "rows": "random row of a million", "prefetch": "random row of a million, prefetched"}
 WORKERS = range(1, min(2, os.cpu_count()) + 1)
@@ -39,91 +40,83 @@ NOTES = {
 
 def built(build, folder):
     """Compiles peers.cc with every peer that is installed. Returns the program."""
-    flags = ["-std=gnu++20", "-O2", "-falign-loops=64", "-D_GNU_SOURCE", f"-I{HERE}/../../src",
-             f"-I{build}", f"-I{HERE}"]
-    flags += subprocess.run(["pkg-config", "--cflags-only-I", "libdpdk"], text=True,
-                            capture_output=True, check=False).stdout.split()
-    compiler, libraries, found = os.environ.get("CXX", "c++").split(), [], []
+    program = f"{folder}/peers"
+    compiler = [*os.environ.get("CXX", "c++").split(), "-std=gnu++20", "-O2",
+                "-falign-loops=64", "-D_GNU_SOURCE", f"-I{HERE}/../../src", f"-I{build}",
+                f"-I{HERE}", "-o", program]
+    compiler += subprocess.run(["pkg-config", "--cflags-only-I", "libdpdk"], text=True,
+                               capture_output=True, check=False).stdout.split()
+    libraries = []
     for macro, (tool, header, links, package) in PEERS.items():
-        there = subprocess.run(
-            [*compiler, *flags, "-x", "c++", "-", "-o", f"{folder}/try", *links.split()],
-            input=f"#include <{header}>\nint main() {{}}\n", text=True, capture_output=True,
-            check=False).returncode == 0
+        there = subprocess.run([*compiler, "-x", "c++", "-", *links.split()], text=True,
+                               input=f"#include <{header}>\nint main() {{}}\n",
+                               capture_output=True, check=False).returncode == 0
         if macro == "LTTNG" and shutil.which("lttng-sessiond") is None:
             there, package = False, f"{package} and lttng-tools"
         if macro == "RSEQ" and os.uname().machine != "x86_64":
             there, package = False, "x86-64"
-        if not there:
+        if there:
+            compiler.append(f"-DHAVE_{macro}")
+            libraries += links.split()
+        else:
             MISSING.append(f"{tool}: needs {package}")
-            continue
-        found.append(f"-DHAVE_{macro}")
-        libraries += links.split()
-    program = f"{folder}/peers"
-    subprocess.run([*compiler, *flags, *found, f"{HERE}/peers.cc", "-o", program,
-                    f"-L{build}/.libs", f"-Wl,-rpath,{build}/.libs", "-lpercore", *libraries,
-                    "-pthread"], check=True)
+    subprocess.run([*compiler, f"{HERE}/peers.cc", f"-L{build}/.libs",
+                    f"-Wl,-rpath,{build}/.libs", "-lpercore", *libraries, "-pthread"],
+                   check=True)
     return program
 
 
-def lttng(*words, **options):
-    return subprocess.run(["lttng", *words], capture_output=True, text=True, check=False,
-                          **options)
+def lttng(*words):
+    return subprocess.run(["lttng", *words], capture_output=True, text=True, check=False)
 
 
-class Session:
-    """An LTTng session that writes the events of the program to a folder."""
-
-    def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix="percore-lttng-")
-        self.name = os.path.basename(self.folder)
-        self.daemon = None
+@contextlib.contextmanager
+def session():
+    """An LTTng session that writes the events of a program to a folder. Yields a function that
+    ends it, and returns how many were discarded."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(
+            prefix="percore-lttng-", ignore_cleanup_errors=True))
+        name = os.path.basename(folder)
         if lttng("list").returncode != 0:
-            self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"],
-                                           stdout=subprocess.DEVNULL,
-                                           stderr=subprocess.DEVNULL)
-            for _ in range(50):
-                if lttng("list").returncode == 0:
-                    break
-                time.sleep(0.1)
-        for words in (("create", self.name, f"--output={self.folder}"),
-                      ("enable-channel", "--userspace", "--session", self.name,
-                       "--subbuf-size=1M", "--num-subbuf=8", "all"),
-                      ("enable-event", "--userspace", "--session", self.name,
-                       "--channel=all", "peers:packet"), ("start", self.name)):
+            daemon = stack.enter_context(subprocess.Popen(
+                ["lttng-sessiond", "--no-kernel"], stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL))
+            stack.callback(daemon.terminate)
+            wait_for(lambda: lttng("list").returncode == 0, "lttng-sessiond does not start")
+        stack.callback(lttng, "destroy", name)
+        channel = ("--userspace", "--session", name)
+        for words in (("create", name, f"--output={folder}"),
+                      ("enable-channel", *channel, "--subbuf-size=1M", "--num-subbuf=8", "all"),
+                      ("enable-event", *channel, "--channel=all", "peers:packet"),
+                      ("start", name)):
             done = lttng(*words)
-            if done.returncode != 0:
-                raise OSError(f"lttng {words[0]}: {done.stderr.strip()}")
-        return self
+            check(done.returncode == 0, f"lttng {words[0]}: {done.stderr.strip()}")
 
-    def discarded(self):
-        lttng("stop", self.name)
-        return sum(map(int, re.findall(r"Discarded events: (\d+)",
-                                       lttng("list", self.name).stdout)))
-
-    def __exit__(self, *_):
-        lttng("destroy", self.name)
-        if self.daemon is not None:
-            self.daemon.terminate()
-            self.daemon.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        def discarded():
+            lttng("stop", name)
+            return sum(map(int, re.findall(r"Discarded events: (\d+)",
+                                           lttng("list", name).stdout)))
+        yield discarded
 
 
 @contextlib.contextmanager
 def program(build):
-    """Yields a function that runs a mode and returns figures: of each way and figure."""
+    """Yields a function that runs a mode and returns for each way and figure what spread()
+    returns."""
     with tempfile.TemporaryDirectory(prefix="percore-peers-") as folder:
         path = built(build, folder)
-        os.makedirs(f"{folder}/mmv")
         environment = {**os.environ, "PERCORE_RUNTIME_DIR": folder, "PCP_TMP_DIR": folder,
                        "LTTNG_UST_REGISTER_TIMEOUT": "5000"}
+        os.makedirs(f"{folder}/mmv")
 
         def run(mode, workers, seconds):
             traced = mode in ("tight", "work") and shutil.which("lttng-sessiond")
-            with Session() if traced else contextlib.nullcontext() as session:
+            with session() if traced else contextlib.nullcontext() as discarded:
                 text = subprocess.run(
                     [path, mode, str(workers), str(seconds)], env=environment, check=True,
                     stdout=subprocess.PIPE, text=True, timeout=seconds + 120).stdout
-                discarded = session.discarded() if traced else 0
+                lost = discarded() if traced else 0
             figures = {}
             for line in text.splitlines():
                 way, figure, *numbers = line.split("\t")
@@ -131,55 +124,40 @@ def program(build):
                 if figure == "not prepared" and f"{way}: cannot be started" not in MISSING:
                     MISSING.append(f"{way}: cannot be started")
             if (LTTNG, "counted") in figures:
-                lost = 100 * discarded / figures.pop((LTTNG, "counted"))[0]
-                figures[LTTNG, "lost"] = (lost, lost, lost, 1)
+                figures[LTTNG, "lost"] = spread(
+                    [100 * lost / figures.pop((LTTNG, "counted"))[0]])
             return figures
         yield run
 
 
-def record(what, who, unit, numbers, note=""):
-    median, low, high, n = numbers
-    return {"what": what, "who": who, "unit": unit, "median": round(median, 3),
-            "low": round(low, 3), "high": round(high, 3), "n": int(n),
-            **({"note": note} if note else {})}
+def by(workers):
+    return f"{workers} worker{'s' * (workers > 1)}"
 
 
 def measure(build, seconds):
     with program(build) as run:
-        for mode, words in MODES.items():
-            for workers in WORKERS:
-                figures = run(mode, workers, seconds / 8 - (3 if "row" in words else 0))
-                suffix = f", {workers} worker{'s' * (workers > 1)}"
-                for (way, figure), numbers in figures.items():
-                    if figure == "ns":
-                        yield record(words + suffix, way, "ns", numbers,
-                                     f"{figures[way, 'cycles'][0]:.1f} cycles")
-                    elif figure == "ratio" and way != PLAIN:
-                        yield record(f"{words}{suffix}, by a plain array", way, "times",
-                                     numbers)
-                    elif figure == "lost" and mode == "tight":
-                        yield record(f"counts lost{suffix}", way, "%",
-                                     (*(numbers[0],) * 3, 1), NOTES.get(way, ""))
+        for (mode, words), workers in itertools.product(MODES.items(), WORKERS):
+            figures = run(mode, workers, seconds / 8 - (3 if "row" in words else 0))
+            what = f"{words}, {by(workers)}"
+            for (way, figure), numbers in figures.items():
+                if figure == "ns":
+                    yield record(what, way, "ns", numbers,
+                                 f"{figures[way, 'cycles'][0]:.1f} cycles")
+                elif figure == "ratio" and way != PLAIN:
+                    yield record(f"{what}, by a plain array", way, "times", numbers)
+                elif figure == "lost" and mode == "tight":
+                    yield record(f"counts lost, {by(workers)}", way, "%", numbers,
+                                 NOTES.get(way, ""))
 
 
 def claims(records):
-    """Yields sentences, and whether they are true."""
     ratios = {(each["what"], each["who"]): each for each in records if each["unit"] == "times"}
     for (what, who), each in ratios.items():
         if who == OURS:
             yield f"{what}: {who} costs {each['median']:.2f}", each["low"] <= 1.02
-        elif not who.startswith("percore"):
+        elif not who.startswith("percore") and (what, OURS) in ratios:
             yield (f"{what}: {who} costs {each['median']:.1f}, more than {OURS}",
                    each["low"] > ratios[what, OURS]["high"])
     for each in records:
         if each["unit"] == "%" and each["who"].startswith("percore"):
             yield f"{each['what']}: {each['who']} none", each["median"] == 0
-
-
-def picture(records):
-    panels = {}
-    for each in records:
-        if each["unit"] == "ns" or each["median"] > 0 and each["unit"] == "%":
-            panels.setdefault(each["what"], []).append(each)
-    return peers_svg.bars([(f"{what} ({rows[0]['unit']})", rows)
-                           for what, rows in panels.items()])

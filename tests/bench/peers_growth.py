@@ -2,27 +2,23 @@
 and values. The slope is that of the logarithms: 1 is linear."""
 
 import contextlib
+import json
 import math
 import os
 import re
 import statistics
 import tempfile
 import time
+from unittest import mock
 
-import agent  # adds the folder of the harness to the path
-import peers_svg
+from bench import TOP, Daemon, grouped, loads, record, spread
 from harness import need_collectd
-from peers_counters import record
 from producers import SESSION, Producer
 from sysroot import SysRoot
 
 MISSING = []
 PACKAGES = ("collectd-core",)
-CORES = (2, 8, 32, 128, 512, 2048, 4096)
-ROWS = (10 ** 3, 10 ** 4, 10 ** 5, 10 ** 6, 10 ** 7)
-REGIONS = (1, 4, 16, 64, 256)
-VALUES = (10 ** 2, 10 ** 3, 10 ** 4, 10 ** 5, 10 ** 6)
-BLOCKS, FIELDS = 7, 4
+FIELDS, BLOCKS = 4, 7
 NEEDED = 8 << 30  # bytes, for 1e7 rows and for 1e6 values in collectd's caches
 LINEAR = 1.1  # a slope of more is explained in WHY
 WHY = {}
@@ -33,107 +29,77 @@ def available():
         return int(re.search(r"MemAvailable:\s+(\d+)", file.read())[1]) << 10
 
 
-class Places:
-    """For each size, a runtime directory with producers, and what the daemon there reads."""
-
-    def __init__(self, stack):
-        self.stack, self.daemons = stack, {}
-
-    def daemon(self, size, options, interval, directory=None):
-        directory = directory or self.directory()
-        with runtime(directory):
-            self.daemons[size] = self.stack.enter_context(agent.Daemon(options, interval))
-            self.daemons[size].start()
-
-    def directory(self):
-        return self.stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="percore-growth-"))
-
-    def producer(self, directory, name, rows):
-        with runtime(directory):
-            self.stack.enter_context(Producer(name, "keys")).do(f"keys {SESSION} 0 {rows}")
+def produce(stack, name, rows):
+    stack.enter_context(Producer(name, "keys")).do(f"keys {SESSION} 0 {rows}")
 
 
-@contextlib.contextmanager
-def runtime(directory):
-    os.environ["PERCORE_RUNTIME_DIR"] = directory
-    try:
-        yield
-    finally:
-        del os.environ["PERCORE_RUNTIME_DIR"]
+# ---------------------------------------------------------------------------
+# Each function makes what a daemon reads, and returns the daemon's options.
 
 
-def cores(places, size):
-    root = places.stack.enter_context(SysRoot(size))
+def cores(stack, size):
+    root = stack.enter_context(SysRoot(size))
     root.write_machine()
     root.write("/sys/kernel/uevent_seqnum", "1\n")  # no core comes or goes
-    places.daemon(size, f'SysRoot "{root.path}"', 1)
+    return f'SysRoot "{root.path}"'
 
 
-def rows(places, size):
-    directory = places.directory()
-    places.producer(directory, "rows", size)
-    places.daemon(size, agent.TOP, 1, directory)
+def rows(stack, size):
+    produce(stack, "rows", size)
+    return TOP
 
 
-def regions(places, size):
-    directory = places.directory()
+def regions(stack, size):
     for number in range(size):
-        places.producer(directory, f"region{number}", 10)
-    places.daemon(size, "", 1, directory)
+        produce(stack, f"region{number}", 10)
+    return ""
 
 
-def values(places, size):
-    directory = places.directory()
-    places.producer(directory, "values", size // FIELDS)
-    places.daemon(size, f"MaxValues {4 * size + 1000}", 10, directory)
+def values(stack, size):
+    produce(stack, "values", size // FIELDS)
+    return f"MaxValues {4 * size + 1000}"
 
 
-AXES = {"cores": (cores, CORES, 1), "rows": (rows, ROWS, 1), "regions": (regions, REGIONS, 1),
-        "values": (values, VALUES, 10)}
+AXES = {cores: ((2, 8, 32, 128, 512, 2048, 4096), 1),  # sizes, interval
+        rows: ((10 ** 3, 10 ** 4, 10 ** 5, 10 ** 6, 10 ** 7), 1),
+        regions: ((1, 4, 16, 64, 256), 1),
+        values: ((10 ** 2, 10 ** 3, 10 ** 4, 10 ** 5, 10 ** 6), 10)}
 
 
-def slope(points):
-    """Returns the slope of the line through the logarithms."""
-    across = [math.log(x) for x, _ in points]
-    up = [math.log(max(y, 1e-9)) for _, y in points]
-    return statistics.linear_regression(across, up)[0]
-
-
-def measure(_, seconds):
-    need_collectd()
-    for axis, (build, sizes, interval) in AXES.items():
-        end = time.monotonic() + seconds / len(AXES)
-        if available() < NEEDED and axis in ("rows", "values"):
-            MISSING.append(f"{sizes[-1]} {axis}: needs {NEEDED >> 30} GiB of free memory")
-            sizes = sizes[:-1]
-        with contextlib.ExitStack() as stack:
-            places = Places(stack)
-            for size in sizes:
-                build(places, size)
-            bare = stack.enter_context(agent.Daemon(None, interval)).start()
-            daemons = {**places.daemons, 0: bare}
-            time.sleep(interval + 6)  # the first reads, which cost more
-            block = max(interval, (end - time.monotonic()) / BLOCKS)
-            spent = {size: [daemon.cpu_s()] for size, daemon in daemons.items()}
-            for _ in range(BLOCKS if interval == 1 else 2):
-                time.sleep(block)
-                for size, daemon in daemons.items():
-                    spent[size].append(daemon.cpu_s())
-        points = []
+def costs(axis, sizes, interval, seconds):
+    """Returns for each size the ms a second in each block, less those of collectd alone."""
+    end = time.monotonic() + seconds
+    with mock.patch.dict(os.environ), contextlib.ExitStack() as stack:
+        daemons = {}
         for size in sizes:
-            each = sorted((after - before) / block * 1e3
-                          for before, after in zip(spent[size], spent[size][1:]))
-            least = statistics.median(after - before for before, after in
-                                      zip(spent[0], spent[0][1:])) / block * 1e3
-            each = [max(one - least, 1e-3) for one in each]
-            points.append((size, statistics.median(each)))
-            yield record(axis, f"percore, {size}", "ms/s",
-                         (statistics.median(each), each[len(each) // 4],
-                          each[len(each) * 3 // 4], len(each)))
-        steepest = slope(points[-3:])
-        yield record("slope of the logarithms", f"percore, {axis}", "1 = linear",
-                     (steepest,) * 3 + (1,), WHY.get(axis, ""))
+            os.environ["PERCORE_RUNTIME_DIR"] = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="percore-growth-"))
+            options = axis(stack, size)
+            daemons[size] = stack.enter_context(Daemon(options, interval)).start()
+        daemons[0] = stack.enter_context(Daemon(None, interval)).start()
+        time.sleep(interval + 6)  # the first reads, which cost more
+        spent = loads(daemons, BLOCKS if interval == 1 else 2,
+                      max(interval, (end - time.monotonic()) / BLOCKS))
+    alone = statistics.median(spent.pop(0))
+    return {size: [1e3 * max(load - alone, 1e-6) for load in found]
+            for size, found in spent.items()}
+
+
+def measure(_build, seconds):
+    need_collectd()
+    for axis, (sizes, interval) in AXES.items():
+        name = axis.__name__
+        if available() < NEEDED and axis in (rows, values):
+            MISSING.append(f"{sizes[-1]} {name}: needs {NEEDED >> 30} GiB of free memory")
+            sizes = sizes[:-1]
+        found = costs(axis, sizes, interval, seconds / len(AXES))
+        for size, ms in found.items():
+            yield record(name, f"percore, {size}", "ms/s", spread(ms))
+        slope, _ = statistics.linear_regression(
+            *zip(*((math.log(size), math.log(statistics.median(found[size])))
+                   for size in sizes[-3:])))
+        yield record("slope of the logarithms", f"percore, {name}", "1 = linear",
+                     spread([slope]), WHY.get(name, ""))
 
 
 def claims(records):
@@ -144,10 +110,12 @@ def claims(records):
 
 
 def picture(records):
-    lines = {}
-    for each in records:
-        if each["unit"] == "ms/s":
-            lines.setdefault(each["what"], []).append(
-                (int(each["who"].split()[-1]), each["median"]))
-    return peers_svg.curves("Processor time of collectd with percore, ms a second, by number of",
-                            lines)
+    """Returns a script for gnuplot."""
+    axes = grouped([each for each in records if each["unit"] == "ms/s"], "what")
+    curves = [f"'-' using 1:2 with linespoints linewidth 2 pointtype 7 title {json.dumps(axis)}"
+              for axis, in axes]
+    points = ["".join(f"{each['who'].split()[-1]} {each['median']}\n" for each in lines)
+              for lines in axes.values()]
+    return ('set title "Processor time of collectd with percore, ms a second, by number of"\n'
+            "set logscale xy; set grid; set key left top; set terminal svg size 860,450\n"
+            f"plot {', '.join(curves)}\n{'e'.join(points)}e\n")

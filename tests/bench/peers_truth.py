@@ -15,20 +15,20 @@ import tempfile
 import threading
 import time
 
-import peers_svg
-from peers_agents import NodeExporterCpu, get, installed, spread
+from bench import record, spread
 from harness import (BUILD, CPUACCT, Burner, Child, Collectd, Skip, need_collectd,
                      online_cores, task_time_ns)
-from peers_counters import record
+from peers_agents import PATH, NodeExporterCpu, get, installed
+from peers_documents import LOAD
 from softirq import Network, SoftirqBurner
 
 PACKAGES = ["procps", "sysstat", "collectd-core", "prometheus-node-exporter", "linux-cpupower"]
 MISSING = []
 WINDOWS = (0.2, 1, 10)
 START_S, SETTLE_S, END_S = 12, 1, 0.2  # seconds without a load, and of each load not compared
-LOAD = "% of a core"
+DRAWN = ("points",)  # the picture of the README shows loads
 SOURCES = ("auto", "mperf", "ref-cycles", "bpf", "idle")
-METHODS = {"cpuidle": "outside of idle states (cpuidle)",
+METHODS = {"percore": "percore", "cpuidle": "outside of idle states (cpuidle)",
            "schedstat": "run time of tasks (schedstat)"}  # of percore load --compare
 CPU = "<Plugin cpu>\nReportByState false\nValuesPercentage true\n</Plugin>"
 
@@ -58,29 +58,27 @@ class Shown(dict):
         for line in lines:
             found = json.loads(line)
             load, end = found["cores"][0]["load"], found["time"]
-            for method, part in (load if source == "auto" else {"percore": load}).items():
-                ours = "percore" if source == "auto" else f"percore, source {source}"
-                name = {"percore": ours, **METHODS}.get(method)
-                if part is not None and name is not None:
+            parts = {f"percore, source {source}": load} if source != "auto" else \
+                {name: load.get(method) for method, name in METHODS.items()}
+            for name, part in parts.items():
+                if part is not None:
                     self.add(name, window, end - found["interval_s"], end, 100 * part)
 
     def scrape(self, core, window, port, ended):
         """Computes the loads that two usual queries on node_exporter give."""
         last = None
         while not ended.wait(window - time.time() % window):
-            idle = busy = 0
-            for mode, seconds in re.findall(
-                    rf'^node_cpu_seconds_total{{cpu="{core}",mode="(\w+)"}} (\S+)',
-                    "\n".join(get(port, "/metrics")), re.M):
-                idle += float(seconds) * (mode in ("idle", "iowait"))
-                busy += float(seconds) * (mode not in ("idle", "iowait"))
-            now = time.time()
+            modes = {mode: float(seconds) for mode, seconds in re.findall(
+                rf'^node_cpu_seconds_total{{cpu="{core}",mode="(\w+)"}} (\S+)',
+                "\n".join(get(port, "/metrics")), re.M)}
+            idle = modes["idle"] + modes["iowait"]
+            this = time.time(), idle, sum(modes.values()) - idle
             if last is not None:
-                passed, idle_s, busy_s = now - last[0], idle - last[1], busy - last[2]
-                for query, part in (("busy", busy_s), ("1 - idle", passed - idle_s)):
-                    self.add(f"node_exporter, {query}", window, last[0], now,
-                             100 * part / passed)
-            last = now, idle, busy
+                passed, idle_s, busy_s = (after - before for before, after in zip(last, this))
+                for query, part_s in (("busy", busy_s), ("1 - idle", passed - idle_s)):
+                    self.add(f"node_exporter, {query}", window, last[0], this[0],
+                             100 * part_s / passed)
+            last = this
 
 
 def less(pattern, whole=100):
@@ -131,7 +129,7 @@ def start_tools(stack, shown, core):
     sources, children, daemons = list(working_sources(core)), {}, {}
     for window in WINDOWS:
         for tool, command, load_of in printers(core, window):
-            if shutil.which(command[0], path=f"{os.environ['PATH']}:/usr/sbin"):
+            if shutil.which(command[0], path=PATH):
                 children[tool] = start(command, shown.read, tool, window, load_of)
             elif window == 1:
                 MISSING.append(f"{tool}: not installed")
@@ -158,12 +156,12 @@ def start_tools(stack, shown, core):
 
 
 # ---------------------------------------------------------------------------
-# Loads. Each function runs a load, and returns its log: the times, and for each time the
-# seconds in which the load and in which other tasks had run.
+# Loads. Each function runs a load, and returns its log, two curves of times and of seconds: in
+# which the load had run, and in which other tasks had. Or it returns a sentence.
 
 
 def burn(core, seconds, pattern):
-    times, ran, others = [], [], []
+    times, others = [], []
     with tempfile.TemporaryDirectory() as directory:
         burner = Burner(core, pattern, seconds, directory)
         with contextlib.suppress(OSError, IndexError):  # the burner has ended
@@ -173,15 +171,11 @@ def burn(core, seconds, pattern):
                 times.append(time.time())
                 time.sleep(0.02)
         burner.finish()
-    ends = [end for _, end in burner.spans]
-    sums = [0]
+    edges, ran = [0], [0]
     for begin, end in burner.spans:
-        sums.append(sums[-1] + (end - begin) / 1e9)
-    for when in times:
-        after = bisect.bisect(ends, when * 1e9)  # the first span that has not ended
-        part = when - burner.spans[after][0] / 1e9 if after < len(ends) else 0
-        ran.append(sums[after] + max(0, part))
-    return times, ran, others
+        edges += [begin / 1e9, end / 1e9]
+        ran += [ran[-1], ran[-1] + (end - begin) / 1e9]
+    return (edges + [time.time()], ran + ran[-1:]), (times, others)
 
 
 def burn_beside(core, seconds, pattern):
@@ -198,14 +192,15 @@ def interrupt(core, seconds, period_us, spin_us):
     with SoftirqBurner(core, period_us, spin_us) as timer:
         time.sleep(seconds)
         ahead = time.time() - time.monotonic()
-        return zip(*((at + ahead, spun, tasks) for at, spun, tasks, _ in timer.log))
+        times, spun, tasks, _ = zip(*timer.log)
+    times = [at + ahead for at in times]
+    return (times, spun), (times, tasks)
 
 
 def receive(core, seconds, packets_per_s):
-    """Packets, which are received in softirq. There is no log."""
+    """Packets, which are received in softirq. Nothing logs how long that takes."""
     with Network(core) as network, network.flood(packets_per_s, seconds) as flood:
-        flood.wait()
-    return None
+        return f"{float(flood.communicate()[0]):.0f} packets a second"
 
 
 LOADS = {"busy between ticks": (burn, "hog"),
@@ -218,7 +213,9 @@ LOADS = {"busy between ticks": (burn, "hog"),
          "200000 packets a second": (receive, 200000)}
 
 
-def at(times, sums, when):
+def at(curve, when):
+    """Returns the value of a curve at a time: between those that are known, a line."""
+    times, sums = curve
     after = min(max(bisect.bisect(times, when), 1), len(times) - 1)
     part = (when - times[after - 1]) / (times[after] - times[after - 1])
     return sums[after - 1] + part * (sums[after] - sums[after - 1])
@@ -226,43 +223,16 @@ def at(times, sums, when):
 
 def truth(log, begin, end):
     """Returns the load and the part of other tasks, in percent."""
-    times, *parts = log
-    load, others = (100 * (at(times, sums, end) - at(times, sums, begin)) / (end - begin)
-                    for sums in parts)
+    load, others = (100 * (at(curve, end) - at(curve, begin)) / (end - begin)
+                    for curve in log)
     return min(100, load + max(0, others)), others
 
 
-def measure(_build, seconds):
-    need_collectd()
-    core = online_cores()[-1]
-    os.sched_setaffinity(0, set(online_cores()) - {core} or {core})
-    each_s = (seconds - START_S) / len(LOADS)
-    shown, logs, errors = Shown(), {}, {}
-    with contextlib.ExitStack() as stack:
-        daemons = start_tools(stack, shown, core)
-        for what, (load, *arguments) in LOADS.items():
-            begin = time.time()
-            try:
-                log = load(core, each_s, *arguments)
-                logs[what] = begin + SETTLE_S, begin + each_s - END_S, log and [*map(list, log)]
-            except Skip as reason:
-                MISSING.append(f"{what}: {reason}")
-    for window, daemon in daemons.items():
-        values = daemon.of(f"cpu-{core}/percent-active")
-        for last, this in zip(values, values[1:]):
-            shown.add("collectd cpu", window, last.time, this.time, this.value)
-    for what, (begin, end, log) in logs.items():
-        yield from compare(shown, what, begin, end, log, errors)
-    for window in WINDOWS:
-        for (tool, of), found in errors.items():
-            if of == window and found:
-                yield record(f"error in windows of {window} s, all loads with a log", tool,
-                             "points", spread(found), f"at most {max(found):.1f}")
-
-
 def compare(shown, what, begin, end, log, errors):
-    """Yields the records of a load, and adds the errors of each tool and window."""
-    if log:
+    """Yields the records of a load, and adds the errors of each tool and window. log: what
+    was logged, or a sentence."""
+    logged, note = not isinstance(log, str), log
+    if logged:
         load, others = zip(*(truth(log, second, second + 1)
                              for second in range(int(begin) + 1, int(end))))
         yield record(what, "truth", LOAD, spread(load),
@@ -270,21 +240,41 @@ def compare(shown, what, begin, end, log, errors):
     for (tool, window), windows in sorted(
             shown.items(), key=lambda item: (not item[0][0].startswith("percore"), item[0])):
         inside = [each for each in windows if begin <= each[0] and each[1] <= end]
-        off = [abs(percent - truth(log, *times)[0]) for *times, percent in inside if log]
-        errors.setdefault((tool, window), []).extend(off)
+        if logged and inside:
+            off = [abs(percent - truth(log, *times)[0]) for *times, percent in inside]
+            errors.setdefault((window, tool), []).extend(off)
+            note = f"off by {statistics.median(off):.1f} points, at most {max(off):.1f}"
         if window == 1 and inside:
-            yield record(what, tool, LOAD, spread([percent for *_, percent in inside]),
-                         f"off by {statistics.median(off):.1f} points, at most {max(off):.1f}"
-                         if off else "")
+            yield record(what, tool, LOAD, spread([percent for *_, percent in inside]), note)
 
 
-def picture(records):
-    """Draws the errors only: the picture of the README shows the loads."""
-    panels = {}
-    for each in records:
-        if each["unit"] == "points":
-            panels.setdefault(each["what"], []).append(each)
-    return peers_svg.bars(list(panels.items()))
+def measure(_build, seconds, loads=LOADS):
+    need_collectd()
+    cores = online_cores()
+    core = cores[-1]
+    os.sched_setaffinity(0, {*cores[:-1]} or {core})
+    each_s = (seconds - START_S) / len(loads)
+    shown, logs, errors = Shown(), {}, {}
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.sched_setaffinity, 0, cores)
+        daemons = start_tools(stack, shown, core)
+        for what, (load, *arguments) in loads.items():
+            begin = time.time()
+            try:
+                log = load(core, each_s, *arguments)
+                logs[what] = begin + SETTLE_S, begin + each_s - END_S, log
+            except Skip as reason:
+                MISSING.append(f"{what}: {reason}")
+    for window, daemon in daemons.items():
+        values = daemon.of(f"cpu-{core}/percent-active")
+        for last, this in zip(values, values[1:]):
+            shown.add("collectd cpu", window, last.time, this.time, this.value)
+    for what, log in logs.items():
+        yield from compare(shown, what, *log, errors)
+    for window, tool in sorted(errors, key=lambda key: key[0]):
+        off = errors[window, tool]
+        yield record(f"error in windows of {window} s, all loads with a log", tool, "points",
+                     spread(off), f"at most {max(off):.1f}")
 
 
 def claims(records):
