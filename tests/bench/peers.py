@@ -10,10 +10,9 @@ about so many seconds and yields records: dicts with the keys
     median, low, high, n   the median and the quartiles of n tries
     note        optional: one sentence
 
-The module's list MISSING names what is not installed, and its list PACKAGES the packages
-whose versions matter. Optional: claims(records) yields sentences and whether they are true,
-DRAWN lists the units that the picture shows, and picture(records) returns the section's
-picture as a script for gnuplot."""
+The module's list MISSING names what is not installed. Optional: claims(records) yields
+sentences and whether they are true, and picture(records) returns a script for gnuplot, if bars
+would not do."""
 
 import argparse
 import datetime
@@ -31,9 +30,13 @@ from bench import HERE, grouped
 from harness import Skip, clean_up_when_ended
 
 SECONDS = {"counters": 60, "seed": 60, "agents": 165, "truth": 175, "growth": 130,
-           "packets": 75}
-ALONE = "packets"  # measured only if it is named
+           "regions": 150, "packets": 75}
+ALONE = ("regions", "packets")  # measured only if they are named
+PACKAGES = """libpcp-mmv1-dev libdpdk-dev liblttng-ust-dev lttng-tools liburcu-dev
+prometheus-cpp-dev collectd-core prometheus-node-exporter pcp netdata-core strace procps sysstat
+linux-cpupower"""  # whose versions matter
 KEY = ("section", "what", "who", "unit")
+NOT_DRAWN = ("times", "1 = linear", peers_documents.LOAD)
 OURS, OTHERS = 0x009e73, 0x999999  # colours of bars
 ROOM = 0.02  # figures of one try or of instructions have no spread
 
@@ -70,16 +73,17 @@ def machine():
             "load_before": round(os.getloadavg()[0], 2),
             "versions": {"percore": output_of("git", "-C", HERE, "describe", "--always",
                                               "--dirty"),
-                         "compiler": output_of("c++", "--version").split("\n")[0]}}
+                         "compiler": output_of("c++", "--version").split("\n")[0],
+                         **{package: output_of("dpkg-query", "-W", "-f", "${Version}", package)
+                            or "not installed" for package in PACKAGES.split()}}}
 
 
 def measure(sections, build):
     """Returns what was measured, as the JSON file has it."""
     found = {**machine(), "missing": [], "records": []}
     for section in sections:
-        seconds = SECONDS.get(section, 60)
+        module, seconds = module_of(section), SECONDS[section]
         say(f"== {section}, takes about {seconds} s")
-        module = module_of(section)
         try:
             for record in module.measure(build, seconds):
                 found["records"].append({"section": section, **record})
@@ -88,9 +92,6 @@ def measure(sections, build):
         except Exception as error:  # the other sections are still wanted
             found["missing"].append(f"{section}: {type(error).__name__}: {error}")
         found["missing"] += [f"{section}: {each}" for each in module.MISSING]
-        for package in module.PACKAGES:
-            found["versions"][package] = output_of(
-                "dpkg-query", "-W", "-f", "${Version}", package) or "not installed"
     return found
 
 
@@ -130,7 +131,7 @@ def broken_claims(records):
 
 def bars(records):
     """Returns a script for gnuplot, which draws bars with quartiles on one scale."""
-    least = min((each["median"] for each in records if each["median"] > 0), default=1)
+    least = min((each["median"] for each in records if each["median"] > 0), default=1) / 2
     titles, rows, y = [], [], 0
     for (what, unit), group in grouped(records, "what", "unit").items():
         titles.append(f"set label {json.dumps(f'{what} ({unit})')} at screen 0.01, first {y}")
@@ -143,26 +144,25 @@ def bars(records):
         y += 2
     return "\n".join((*titles, "$rows << END", *rows, "END", f"""
 set terminal svg size 860,{16 * y + 60} noenhanced
-set logscale x; set xrange [{least / 2}:]; set yrange [{y}:-1]
+set logscale x; set xrange [{least}:]; set yrange [{y}:-1]
 set grid xtics; set ytics scale 0; set lmargin 40; set rmargin 8; unset key
-plot $rows using 4:2:({least / 2}):4:($2-0.4):($2+0.4):6:ytic(1) with boxxyerror \\
+plot $rows using 4:2:({least}):4:($2-0.4):($2+0.4):6:ytic(1) with boxxyerror \\
   fillstyle solid noborder linecolor rgb variable, \\
   $rows using 4:2:3:5 with xerrorbars linecolor black pointtype 0, \\
   $rows using 5:2:7 with labels left offset 1"""))
 
 
 def draw(records, folder):
-    """Draws a picture of each section."""
+    """Draws a picture of each section. That of the README shows loads."""
     if shutil.which("gnuplot") is None:
         say("no pictures: gnuplot is not installed: apt-get install gnuplot-nox")
         return
-    for (section,), own in grouped(records, "section").items():
-        module, path = module_of(section), os.path.join(folder, f"{section}.svg")
-        units = getattr(module, "DRAWN", None)
-        own = [each for each in own if units is None or each["unit"] in units]
+    drawn = [each for each in records if each["unit"] not in NOT_DRAWN]
+    for (section,), own in grouped(drawn, "section").items():
+        script = getattr(module_of(section), "picture", bars)(own)
+        path = os.path.join(folder, f"{section}.svg")
         with open(path, "w", encoding="utf-8") as file:
-            subprocess.run(["gnuplot"], input=getattr(module, "picture", bars)(own), text=True,
-                           stdout=file, check=False)
+            subprocess.run(["gnuplot"], input=script, text=True, stdout=file, check=False)
         say(f"wrote {path}")
 
 
@@ -210,7 +210,8 @@ def compare(before, after):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--section", action="append", choices=SECONDS,
-                        help=f"measure this section; default: all but {ALONE}")
+                        help=f"measure this section; default: all but "
+                        f"{' and '.join(ALONE)}")
     parser.add_argument("--to", default="peers", metavar="FOLDER",
                         help="where peers.json and the pictures go; default: peers")
     parser.add_argument("--record", action="store_true",
@@ -243,7 +244,7 @@ def main():
         print("\n".join(worse) or "nothing got worse")
         return 1 if worse else 0
     if options.command is None:
-        found = measure(options.section or [each for each in SECONDS if each != ALONE],
+        found = measure(options.section or [each for each in SECONDS if each not in ALONE],
                         os.environ.get("PERCORE_BUILD", os.getcwd()))
         print("\n".join(table(found)))
         path = peers_documents.RECORDED if options.record else f"{options.to}/peers.json"

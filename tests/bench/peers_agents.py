@@ -19,7 +19,6 @@ from bench import Daemon, Processes, loads, record, spread
 from harness import Child, is_root, need_collectd, wait_for
 from sysroot import SysRoot
 
-PACKAGES = ["collectd-core", "prometheus-node-exporter", "pcp", "netdata-core", "strace"]
 MISSING = []
 PLAYED = 256  # cores
 START_S, BLOCKS, TRACE_S = 20, 3, 20  # the start, with the proof of loads, is not measured
@@ -81,36 +80,28 @@ class Collectd(Daemon):
         return count / max(1, round((time.monotonic() - begin) / self.interval))
 
 
-class Server(Processes):
-    """An agent that answers on a port; `client` is the process that asks, if there is one."""
+class Server(Processes, contextlib.ExitStack):
+    """An agent that answers on a port; what it needs ends with it."""
 
     needs = None  # a program
     before = ()  # a command that starts it
 
     def __init__(self, interval):
+        super().__init__()
         self.interval = interval
-        self.process = self.client = None
-        self.ended = threading.Event()
 
     def __enter__(self):
-        self.directory = tempfile.mkdtemp(prefix="percore-test-")
+        self.directory = self.enter_context(tempfile.TemporaryDirectory(
+            prefix="percore-test-", ignore_cleanup_errors=True))
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.port = server.getsockname()[1]
         return self
 
-    def __exit__(self, *_):
-        self.ended.set()
-        for process in (self.client, self.process):
-            if process is not None:
-                process.terminate()
-                process.wait(30)
-        shutil.rmtree(self.directory, ignore_errors=True)
-
     def run(self, *command, **environment):
         with open(f"{self.directory}/out", "ab") as out:
-            return subprocess.Popen(
+            return self.enter_context(Child(
                 [*self.before, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                cwd=self.directory, env={**os.environ, "PATH": PATH, **environment})
+                cwd=self.directory, env={**os.environ, "PATH": PATH, **environment}))
 
     def log(self):
         with open(f"{self.directory}/out", encoding="utf-8", errors="replace") as file:
@@ -127,10 +118,12 @@ class NodeExporter(Server):
     def start(self):
         self.process = self.run(self.needs, f"--web.listen-address=127.0.0.1:{self.port}",
                                 *self.options)
-        threading.Thread(target=self.scrape, daemon=True).start()
+        ended = threading.Event()
+        self.callback(ended.set)
+        threading.Thread(target=self.scrape, args=[ended], daemon=True).start()
 
-    def scrape(self):
-        while not self.ended.wait(self.interval):
+    def scrape(self, ended):
+        while not ended.wait(self.interval):
             with contextlib.suppress(OSError):  # it ends
                 self.numbers()
 
@@ -161,8 +154,8 @@ class Pcp(Server):
             "pmcd.log", "-U", getpass.getuser(), **place)
         wait_for(lambda: os.path.exists(f"{self.directory}/socket") or
                  self.process.poll() is not None, "pmcd does not start")
-        self.client = self.run("pmlogger", "-h", f"127.0.0.1:{self.port}", "-c", "log.conf",
-                               "-l", "pmlogger.log", f"{self.directory}/archive", **place)
+        self.run("pmlogger", "-h", f"127.0.0.1:{self.port}", "-c", "log.conf",
+                 "-l", "pmlogger.log", f"{self.directory}/archive", **place)
 
     def numbers(self):
         probed = subprocess.run(["pmprobe", "-h", f"127.0.0.1:{self.port}", *self.METRICS],
@@ -291,13 +284,14 @@ def records(running, machine, block_s):
                                  if figures is spent else "")
 
 
-def run_clock(root, ended):
-    """Lets the columns of /proc/stat advance. The file is not replaced, because it is
-    mounted elsewhere."""
-    with open(f"{root.path}/proc/stat", "r+b", buffering=0) as file:
-        while not ended.wait(0.25):
-            idle_s = {core: time.monotonic() / 2 for core in range(PLAYED)}
-            os.pwrite(file.fileno(), root.stat(idle_s).encode(), 0)
+class Played(SysRoot):
+    """A machine whose /proc/stat may be mounted elsewhere, so that it is not replaced."""
+
+    def run_clock(self):
+        with open(f"{self.path}/proc/stat", "r+b", buffering=0) as file:
+            while not self.ended.wait(0.25):
+                idle_s = dict.fromkeys(range(PLAYED), time.monotonic() / 2)
+                os.pwrite(file.fileno(), self.stat(idle_s).encode(), 0)
 
 
 def measure(_build, _seconds):
@@ -313,15 +307,9 @@ def measure(_build, _seconds):
         MISSING.append(f"{PLAYED} played cores: other agents only see them as root")
         return
     MISSING.append(f"pmcd, pmdalinux, {PLAYED} played cores: it sees those of the host")
-    with SysRoot(PLAYED, nodes=2) as root:
+    with Played(PLAYED, nodes=2) as root:
         root.write_machine()
         root.write("/sys/kernel/uevent_seqnum", "1\n")
-        ended = threading.Event()
-        clock = threading.Thread(target=run_clock, args=(root, ended))
-        clock.start()
-        try:
-            yield from records({(1, name): each for name, each in
-                                agents(1, root.path).items()}, f"{PLAYED} played cores", 6)
-        finally:
-            ended.set()
-            clock.join()
+        root.start_clock()
+        yield from records({(1, name): each for name, each in agents(1, root.path).items()},
+                           f"{PLAYED} played cores", 6)

@@ -22,9 +22,7 @@ PEERS = {
                    "prometheus-cpp-dev"),
     "RSEQ": ("rseq", "sys/rseq.h", "", "libc6-dev (2.35)"),
 }
-PACKAGES = [peer[3] for peer in PEERS.values() if "(" not in peer[3]] + ["lttng-tools"]
 MISSING = ["OpenTelemetry C++: Debian has no package of it"]
-DRAWN = ("ns", "%")
 MODES = {"tight": "tight loop", "work": "1000 cycles of other work",
          "rows": "random row of a million", "prefetch": "random row of a million, prefetched"}
 WORKERS = range(1, min(2, os.cpu_count()) + 1)

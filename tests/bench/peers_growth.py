@@ -2,7 +2,6 @@
 and values. The slope is that of the logarithms: 1 is linear."""
 
 import contextlib
-import json
 import math
 import os
 import re
@@ -17,7 +16,6 @@ from producers import SESSION, Producer
 from sysroot import SysRoot
 
 MISSING = []
-PACKAGES = ("collectd-core",)
 FIELDS, BLOCKS = 4, 7
 NEEDED = 8 << 30  # bytes, for 1e7 rows and for 1e6 values in collectd's caches
 LINEAR = 1.1  # a slope of more is explained in WHY
@@ -111,11 +109,12 @@ def claims(records):
 
 def picture(records):
     """Returns a script for gnuplot."""
-    axes = grouped([each for each in records if each["unit"] == "ms/s"], "what")
-    curves = [f"'-' using 1:2 with linespoints linewidth 2 pointtype 7 title {json.dumps(axis)}"
-              for axis, in axes]
-    points = ["".join(f"{each['who'].split()[-1]} {each['median']}\n" for each in lines)
-              for lines in axes.values()]
-    return ('set title "Processor time of collectd with percore, ms a second, by number of"\n'
-            "set logscale xy; set grid; set key left top; set terminal svg size 860,450\n"
-            f"plot {', '.join(curves)}\n{'e'.join(points)}e\n")
+    points, curves = [], []
+    for (axis,), sizes in grouped(records, "what").items():
+        points += [f"${axis} << END", *(f"{each['who'].split()[-1]} {each['median']}"
+                                        for each in sizes), "END"]
+        curves.append(f"${axis} with linespoints linewidth 2 pointtype 7 title '{axis}'")
+    return "\n".join((
+        *points, "set terminal svg size 860,450; set logscale xy; set grid; set key left top",
+        'set title "Processor time of collectd with percore, ms a second, by number of"',
+        f"plot {', '.join(curves)}\n"))

@@ -3,7 +3,7 @@ root."""
 
 import peers_truth
 
-MISSING, PACKAGES = peers_truth.MISSING, peers_truth.PACKAGES
+MISSING = peers_truth.MISSING
 LOADS = {f"{rate} packets a second": (peers_truth.receive, rate)
          for rate in (100000, 300000, 370000)}
 

@@ -4,7 +4,7 @@ thousand cycles of work for a packet, two counters of all packets and two of its
 from bench import record, spread
 from peers_counters import WORKERS, by, program
 
-MISSING, PACKAGES = [], []
+MISSING = []
 GUIDE = "DPDK guide: "
 MACHINES = ("Xeon 6230N, 4 cores", "Xeon 6230N, 20 cores", "Cortex-A72, 4 cores")
 FEWER = "two workers, not four, write to the cache lines of the common counters"

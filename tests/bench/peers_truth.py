@@ -22,11 +22,9 @@ from peers_agents import PATH, NodeExporterCpu, get, installed
 from peers_documents import LOAD
 from softirq import Network, SoftirqBurner
 
-PACKAGES = ["procps", "sysstat", "collectd-core", "prometheus-node-exporter", "linux-cpupower"]
 MISSING = []
 WINDOWS = (0.2, 1, 10)
 START_S, SETTLE_S, END_S = 12, 1, 0.2  # seconds without a load, and of each load not compared
-DRAWN = ("points",)  # the picture of the README shows loads
 SOURCES = ("auto", "mperf", "ref-cycles", "bpf", "idle")
 METHODS = {"percore": "percore", "cpuidle": "outside of idle states (cpuidle)",
            "schedstat": "run time of tasks (schedstat)"}  # of percore load --compare
