@@ -89,6 +89,8 @@ def measure(sections, build):
                 found["records"].append({"section": section, **record})
         except Skip as reason:
             found["missing"].append(f"{section}: {reason}")
+        except subprocess.CalledProcessError as error:
+            found["missing"].append(f"{section}: {error.cmd[0]} has failed")
         except Exception as error:  # the other sections are still wanted
             found["missing"].append(f"{section}: {type(error).__name__}: {error}")
         found["missing"] += [f"{section}: {each}" for each in module.MISSING]
@@ -184,7 +186,7 @@ def records_in(path):
             return {tuple(record[key] for key in KEY): record
                     for record in json.load(file)["records"]}
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise argparse.ArgumentTypeError(f"not a JSON file of this program: {error}") from error
+        raise argparse.ArgumentTypeError(f"{path} is no peers.json: {error}") from error
 
 
 def compare(before, after):

@@ -10,12 +10,12 @@ import subprocess
 import tempfile
 
 from bench import HERE, record, spread
-from harness import check, wait_for
+from harness import Skip, check, wait_for
 
 # For each macro of peers.cc: the tool, a header, libraries and Debian's packages.
 PEERS = {
     "MMV": ("PCP MMV", "pcp/pmapi.h", "-lpcp_mmv -lpcp", "libpcp-mmv1-dev"),
-    "DPDK": ("DPDK rte_metrics", "rte_config.h", "-lrte_metrics -lrte_eal", "libdpdk-dev"),
+    "DPDK": ("DPDK rte_metrics", "rte_eal.h", "-lrte_metrics -lrte_eal", "libdpdk-dev"),
     "LTTNG": ("LTTng-UST", "lttng/tracepoint.h", "-llttng-ust -ldl", "liblttng-ust-dev"),
     "URCU": ("userspace-rcu", "urcu.h", "-lurcu", "liburcu-dev"),
     "PROMETHEUS": ("prometheus-cpp", "prometheus/counter.h", "-lprometheus-cpp-core",
@@ -44,6 +44,8 @@ def built(build, folder):
                 f"-I{HERE}", "-o", program]
     compiler += subprocess.run(["pkg-config", "--cflags-only-I", "libdpdk"], text=True,
                                capture_output=True, check=False).stdout.split()
+    if shutil.which(compiler[0]) is None:
+        raise Skip(f"{compiler[0]} is not installed: apt-get install g++")
     libraries = []
     for macro, (tool, header, links, package) in PEERS.items():
         there = subprocess.run([*compiler, "-x", "c++", "-", *links.split()], text=True,

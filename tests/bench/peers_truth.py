@@ -66,9 +66,12 @@ class Shown(dict):
         """Computes the loads that two usual queries on node_exporter give."""
         last = None
         while not ended.wait(window - time.time() % window):
+            try:
+                text = "\n".join(get(port, "/metrics"))
+            except OSError:  # it has ended
+                return
             modes = {mode: float(seconds) for mode, seconds in re.findall(
-                rf'^node_cpu_seconds_total{{cpu="{core}",mode="(\w+)"}} (\S+)',
-                "\n".join(get(port, "/metrics")), re.M)}
+                rf'^node_cpu_seconds_total{{cpu="{core}",mode="(\w+)"}} (\S+)', text, re.M)}
             idle = modes["idle"] + modes["iowait"]
             this = time.time(), idle, sum(modes.values()) - idle
             if last is not None:
