@@ -99,9 +99,11 @@ class Server(Processes, contextlib.ExitStack):
 
     def run(self, *command, **environment):
         with open(f"{self.directory}/out", "ab") as out:
-            return self.enter_context(Child(
+            process = self.enter_context(subprocess.Popen(
                 [*self.before, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 cwd=self.directory, env={**os.environ, "PATH": PATH, **environment}))
+        self.callback(process.terminate)
+        return process
 
     def log(self):
         with open(f"{self.directory}/out", encoding="utf-8", errors="replace") as file:
@@ -142,7 +144,8 @@ class Pcp(Server):
 
     def start(self):
         for name, text in (
-                ("pmcd.conf", "linux 60 pipe binary /var/lib/pcp/pmdas/linux/pmdalinux\n"),
+                ("pmcd.conf", "linux 60 pipe binary /var/lib/pcp/pmdas/linux/pmdalinux "
+                 f"-l linux.log -U {getpass.getuser()}\n"),
                 ("log.conf", f"log mandatory on {self.interval} sec "
                  f"{{ {' '.join(self.METRICS)} }}\n")):
             with open(f"{self.directory}/{name}", "w", encoding="ascii") as file:
@@ -218,7 +221,8 @@ def memory_mib(each):
     """Returns the anonymous memory, which no other process shares."""
     kib = 0
     for pid in each.pids():
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        with contextlib.suppress(ProcessLookupError), \
+                open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:  # not of zombies
             kib += int(re.search(r"^Anonymous: *(\d+)", file.read(), re.M)[1])
     return kib / 1024
 
@@ -270,6 +274,9 @@ def records(running, machine, block_s):
         numbers = {key: each.numbers() for key, each in running.items()}
         memory = {key: [memory_mib(each)] for key, each in running.items()}
         called = calls(running)
+    for key in [key for key in running if not numbers[key] and key[1] not in COLLECTD]:
+        MISSING.append(f"{key[1]}: delivers no number")
+        del running[key]
     of_number = {key: [us * key[0] / numbers[key] for us in spent[key]]
                  for key in running if numbers[key] > 0}
     for interval in dict.fromkeys(interval for interval, _ in running):
