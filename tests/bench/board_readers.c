@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,8 +149,10 @@ int main(void) {
   if (topology_read(&topology, played) != 0)
     errx(1, "topology_read");
   pid_t publisher = fork();
-  if (publisher == 0)
+  if (publisher == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     publish(&topology);
+  }
   sleep_until(clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S / 2);
   measure("100 processes, a board of 256 cores", READERS, played, "only");
   measure("1 process, own counters", 1, real, "never");

@@ -1,6 +1,5 @@
-# `make bench` prints the figures of the README and the manual pages, as ratios of
-# variants that run side by side. It is not part of `make check` because it needs a
-# quiet machine. The last one, bench-plugin, takes three minutes.
+# `make bench` prints figures of the manual pages and comments that peers.json does not
+# have. It is not part of `make check` because it needs a quiet machine.
 BENCHES = tests/bench/region_updates tests/bench/region_reads tests/bench/map_updates \
 	tests/bench/choice tests/bench/board_readers tests/bench/load_averages
 # A loop that straddles a cache line would cost a tenth more.
@@ -24,7 +23,7 @@ EXTRA_PROGRAMS += $(BENCHES)
 CLEANFILES += $(BENCHES)
 bench: $(BENCHES)
 	@for bench in $(BENCHES); do \
-	  echo "== $$bench, takes some seconds; load average`uptime | sed 's/.*://; s/,.*//'`"; \
+	  echo "== $$bench; load average`uptime | sed 's/.*://; s/,.*//'`"; \
 	  ./$$bench || exit 1; done
 	@test -z "$(PLUGIN_BENCH)" || $(MAKE) $(AM_MAKEFLAGS) $(PLUGIN_BENCH)
 .PHONY: bench

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "map/growth.h"
@@ -20,7 +21,8 @@ static uint64_t last[ENTRIES][COPIES * FIELDS], growth[COPIES * FIELDS];
 static percore_slot_t slots[COPIES];
 static struct map_falls falls;
 
-static struct percore_region *make_region(percore_core_table_t *table) {
+static struct percore_region *make_region(const char *dir,
+                                          percore_core_table_t *table) {
   static struct percore_field columns[FIELDS];
   static char names[FIELDS][8];
   for (uint32_t f = 0; f < FIELDS; f++) {
@@ -34,12 +36,14 @@ static struct percore_region *make_region(percore_core_table_t *table) {
                                       .max_rows = ENTRIES,
                                       .row_name_size = 24};
   struct percore_options options = {.size = sizeof(options),
-                                    .runtime_dir = "/tmp",
+                                    .runtime_dir = dir,
                                     .serving = PERCORE_SERVE_POLLED,
                                     .cores = COPIES};
   struct percore_region *region;
-  if (percore_create(&region, "benchmap", &description, 1, &options) != 0)
+  if (percore_create(&region, "benchmap", &description, 1, &options) != 0) {
+    perror("percore_create");
     exit(1);
+  }
   for (int core = 0; core < COPIES; core++)
     percore_attach(region, "map", core, &slots[core]);
   percore_core_table(region, 0, table);
@@ -64,8 +68,9 @@ static void update(const struct map *map, percore_core_table_t table) {
 }
 
 int main(void) {
+  char dir[] = "/tmp/percore-bench-XXXXXX";
   percore_core_table_t table;
-  struct percore_region *region = make_region(&table);
+  struct percore_region *region = make_region(mkdtemp(dir), &table);
   for (uint32_t f = 0; f < FIELDS; f++)
     fields[f] = (struct map_field){.offset = f * 8, .size = 8};
   struct map map = {.copies = COPIES, .stride = sizeof(values[0])};
@@ -83,5 +88,6 @@ int main(void) {
   for (int core = 0; core < COPIES; core++)
     percore_detach(region, slots[core]);
   percore_destroy(region);
+  rmdir(dir);
   return 0;
 }

@@ -21,17 +21,14 @@ enum {
   COLUMNS = 16,
   SLOTS = 16,
   PASSES = 61, /* the first 20 to 40 passes are slower */
-  AHEAD = 2048,
   BLOCKS = 40
 };
 
 /* Sums in four lanes, because the additions of a single lane would be the
  * bottleneck. */
-static uint64_t sum_of(const uint64_t *cells, uint32_t count, bool prefetch) {
+static uint64_t sum_of(const uint64_t *cells, uint32_t count) {
   uint64_t a = 0, b = 0, c = 0, d = 0;
   for (uint32_t i = 0; i + 4 <= count; i += 4) {
-    if (prefetch && i % 8 == 0)
-      __builtin_prefetch(&cells[i + AHEAD], 0, 2);
     a += __atomic_load_n(&cells[i], __ATOMIC_RELAXED);
     b += __atomic_load_n(&cells[i + 1], __ATOMIC_RELAXED);
     c += __atomic_load_n(&cells[i + 2], __ATOMIC_RELAXED);
@@ -97,11 +94,10 @@ static double time_writes(struct region_reader *reader,
 
 /* Loads and sums every cell in order, as a lower bound for a reader. Returns
  * the nanoseconds that this took. */
-static double load_all(const uint64_t *cells, uint32_t blocks, size_t stride,
-                       bool prefetch) {
+static double load_all(const uint64_t *cells, uint32_t blocks, size_t stride) {
   uint64_t start = now_ns(), sum = 0;
   for (uint32_t b = 0; b < blocks; b++)
-    sum += sum_of(cells + b * stride, CELLS / blocks, prefetch);
+    sum += sum_of(cells + b * stride, CELLS / blocks);
   __asm__ volatile("" ::"r"(sum));
   return (double)(now_ns() - start);
 }
@@ -109,20 +105,18 @@ static double load_all(const uint64_t *cells, uint32_t blocks, size_t stride,
 static void print_reads(struct region_reader *reader, struct region_tile *tile,
                         const char *what, const uint64_t *cells,
                         uint32_t blocks, size_t stride) {
-  double ns[PASSES], bare[PASSES], ahead[PASSES];
+  double ns[PASSES], bare[PASSES];
   double first = read_all(reader, tile);
   for (int i = 0; i < PASSES; i++) {
     ns[i] = read_all(reader, tile);
-    bare[i] = load_all(cells, blocks, stride, false);
-    ahead[i] = load_all(cells, blocks, stride, true);
+    bare[i] = load_all(cells, blocks, stride);
   }
   double tiles = median(ns, PASSES) / CELLS;
   double loads = median(bare, PASSES) / CELLS;
   printf(
       "1e7 cells, %s: first pass %.2f ns per cell, then %.2f; a bare loop of "
-      "loads and adds %.2f (ratio %.2f), the same with prefetch %.2f\n",
-      what, first / CELLS, tiles, loads, tiles / loads,
-      median(ahead, PASSES) / CELLS);
+      "loads and adds %.2f (ratio %.2f)\n",
+      what, first / CELLS, tiles, loads, tiles / loads);
 }
 
 static void print_writes(struct region_reader *reader, struct region_tile *tile,
