@@ -80,6 +80,7 @@ class Daemon(Processes, Collectd):
 
     def __init__(self, percore, interval, plugins=(), extra=""):
         super().__init__(percore, interval, (*plugins, "bare"), extra)
+        self.interval = interval
 
     def copy_plugin(self, name):
         if name == "bare":
@@ -96,15 +97,15 @@ class Daemon(Processes, Collectd):
             file.seek(0)
             file.write(text)
 
-    def start(self, before=()):
+    def start(self):
         """Without a RuntimeDir, each daemon has one of its own, because only one can
         publish the board in a directory; the others would try again and again."""
         runtime = os.environ.get("PERCORE_RUNTIME_DIR", f"{self.directory}/run")
         os.makedirs(runtime, exist_ok=True)
         with open(f"{self.directory}/stderr", "wb") as stderr:
             self.process = subprocess.Popen(
-                self.command("-f", before=before or self.before), stdout=stderr,
-                stderr=stderr, env={**os.environ, "PERCORE_RUNTIME_DIR": runtime})
+                self.command("-f", before=self.before), stdout=stderr, stderr=stderr,
+                env={**os.environ, "PERCORE_RUNTIME_DIR": runtime})
         return self
 
     def stop(self, seconds=20):
@@ -113,10 +114,17 @@ class Daemon(Processes, Collectd):
             self.process.wait(seconds)
             self.process = None
 
-    def count_values(self):
-        """Returns the number of values dispatched so far."""
+    def count(self):
+        """Begins to count numbers. Returns how many have been dispatched so far."""
         seen = len(COUNTED.findall(self.log()))
         self.process.send_signal(signal.SIGUSR1)
         self.wait_for(lambda: len(COUNTED.findall(self.log())) > seen, 5,
                       "the number of values")
-        return int(COUNTED.findall(self.log())[-1])
+        self.counted = time.monotonic(), int(COUNTED.findall(self.log())[-1])
+        return self.counted[1]
+
+    def numbers(self):
+        """Returns how many numbers an interval had since count()."""
+        begin, before = self.counted
+        return (self.count() - before) / max(1, round((time.monotonic() - begin) /
+                                                      self.interval))

@@ -25,7 +25,6 @@ bench: $(BENCHES)
 	@for bench in $(BENCHES); do \
 	  echo "== $$bench; load average`uptime | sed 's/.*://; s/,.*//'`"; \
 	  ./$$bench || exit 1; done
-	@test -z "$(PLUGIN_BENCH)" || $(MAKE) $(AM_MAKEFLAGS) $(PLUGIN_BENCH)
 .PHONY: bench
 # A plugin that discards values, or dispatches some as cheaply as possible.
 if PLUGIN
@@ -34,7 +33,6 @@ bare_la_SOURCES = tests/bench/bare.c
 bare_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 bare_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 CLEANFILES += bare.la
-PLUGIN_BENCH = bench-plugin
 PEERS_NEED = bare.la tests/integration/burner tests/integration/producer \
 	tests/integration/udp_flood
 if BPF
@@ -46,12 +44,11 @@ endif
 EXTRA_DIST += tests/bench/bench.py tests/bench/peers.py tests/bench/peers.cc \
 	tests/bench/peers.json tests/bench/peers_agents.py tests/bench/peers_counters.py \
 	tests/bench/peers_documents.py tests/bench/peers_growth.py tests/bench/peers_lttng.h \
-	tests/bench/peers_packets.py tests/bench/peers_regions.py tests/bench/peers_seed.py \
+	tests/bench/peers_packets.py tests/bench/peers_seed.py \
 	tests/bench/peers_truth.py
-bench-peers bench-plugin bench-packets: all $(PEERS_NEED)
+bench-peers bench-packets: all $(PEERS_NEED)
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/peers.py $(PEERS)
-bench-plugin: PEERS = --section regions
 # The table in percore(1).
 bench-packets: PEERS = --section packets
-.PHONY: bench-peers bench-plugin bench-packets
+.PHONY: bench-peers bench-packets

@@ -328,9 +328,6 @@ struct Shared : Region<SHARED> {
   void add(uint32_t row, uint32_t column, uint64_t n) {
     percore_shared_add(percore_shared_row(table, row), column, n);
   }
-  INLINE void prefetch(uint32_t row) {
-    __builtin_prefetch(percore_shared_row(table, row).shared_cells);
-  }
 };
 
 /* ---------------------------------------------------------------------------
@@ -575,7 +572,6 @@ std::vector<Entry> ways_of_mode() {
             way<Locked>("shared, lock"),
             way<Atomic>("shared, atomic"),
             way<Buffered>("shared, buffered"),
-            way<Shared>("percore SHARED"),
             way<PerCore>("percore PER_CORE"),
             way<CoreLocked>("per core, lock"),
             way<Section>("percore section")};

@@ -64,22 +64,6 @@ def get(port, path):
         return [line for line in answer.read().decode().splitlines() if line[0] != "#"]
 
 
-class Collectd(Daemon):
-    def __init__(self, interval, percore, plugins=(), extra=""):
-        super().__init__(percore, interval, plugins, extra)
-        self.interval = interval
-
-    def count(self):
-        """Begins to count the numbers that are delivered."""
-        self.since = time.monotonic(), self.count_values()
-
-    def numbers(self):
-        """Returns how many numbers an interval has."""
-        begin, before = self.since
-        count = self.count_values() - before
-        return count / max(1, round((time.monotonic() - begin) / self.interval))
-
-
 class Server(Processes, contextlib.ExitStack):
     """An agent that answers on a port; what it needs ends with it."""
 
@@ -199,11 +183,11 @@ def installed(kind):
 def agents(interval, root=None):
     """Returns the agents by name. root: the tree of files of a machine that is played."""
     options = "" if root is None else f'SysRoot "{root}"'
-    found = {"percore in collectd": Collectd(interval, options)}
+    found = {"percore in collectd": Daemon(options, interval)}
     for library in os.environ.get("PERCORE_SO", "").split():
-        found[f"percore {library}"] = Collectd(interval, options)
+        found[f"percore {library}"] = Daemon(options, interval)
         shutil.copy(library, f"{found[f'percore {library}'].directory}/plugins/percore.so")
-    others = {name: Collectd(interval, None, *plugins) for name, plugins in COLLECTD.items()}
+    others = {name: Daemon(None, interval, *plugins) for name, plugins in COLLECTD.items()}
     for name, kind in SERVERS.items():
         if installed(kind) and (root is None or kind is not Pcp):  # pmdalinux is not misled
             others[name] = kind(interval)

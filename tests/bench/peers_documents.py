@@ -82,8 +82,10 @@ def counters(figures):
 def growth(figures):
     """collectd-percore(5): how the cost grows."""
     for axis in ("cores", "regions", "rows", "values"):
-        sizes = [who.split()[-1] for who in figures.names("growth", axis)]
-        yield f" {axis}", *(size if int(size) < 10000 else f"1e{len(size) - 1}" for size in sizes)
+        sizes = [who.split()[-1] for who in figures.names("growth", axis)
+                 if who.startswith("percore")]
+        yield (f" {axis}", *(size if int(size) < 10000 else f"1e{len(size) - 1}"
+                             for size in sizes))
         yield " ms/s", *(shown(figures.of("growth", axis, f"percore, {size}"))
                          for size in sizes)
 

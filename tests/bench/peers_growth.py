@@ -17,6 +17,7 @@ from sysroot import SysRoot
 
 MISSING = []
 FIELDS, BLOCKS = 4, 7
+DISPATCHED = 100000  # values, by a plugin that only dispatches
 NEEDED = 8 << 30  # bytes, for 1e7 rows and for 1e6 values in collectd's caches
 LINEAR = 1.1  # a slope of more is explained in WHY
 WHY = {}
@@ -65,22 +66,26 @@ AXES = {cores: ((2, 8, 32, 128, 512, 2048, 4096), 1),  # sizes, interval
 
 
 def costs(axis, sizes, interval, seconds):
-    """Returns for each size the ms a second in each block, less those of collectd alone."""
+    """Returns for each daemon the ms a second in each block, less those of collectd alone."""
     end = time.monotonic() + seconds
     with mock.patch.dict(os.environ), contextlib.ExitStack() as stack:
+        def start(who, *arguments):
+            daemons[who] = stack.enter_context(Daemon(*arguments)).start()
         daemons = {}
         for size in sizes:
             os.environ["PERCORE_RUNTIME_DIR"] = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="percore-growth-"))
-            options = axis(stack, size)
-            daemons[size] = stack.enter_context(Daemon(options, interval)).start()
-        daemons[0] = stack.enter_context(Daemon(None, interval)).start()
+            start(f"percore, {size}", axis(stack, size), interval)
+        if axis is values:
+            start(f"a plugin that only dispatches, {DISPATCHED}", None, interval, (),
+                  f"<Plugin bare>\nRows {DISPATCHED // FIELDS}\n</Plugin>")
+        start("alone", None, interval)
         time.sleep(interval + 6)  # the first reads, which cost more
         spent = loads(daemons, BLOCKS if interval == 1 else 2,
                       max(interval, (end - time.monotonic()) / BLOCKS))
-    alone = statistics.median(spent.pop(0))
-    return {size: [1e3 * max(load - alone, 1e-6) for load in found]
-            for size, found in spent.items()}
+    alone = statistics.median(spent.pop("alone"))
+    return {who: [1e3 * max(load - alone, 1e-6) for load in found]
+            for who, found in spent.items()}
 
 
 def measure(_build, seconds):
@@ -91,10 +96,10 @@ def measure(_build, seconds):
             MISSING.append(f"{sizes[-1]} {name}: needs {NEEDED >> 30} GiB of free memory")
             sizes = sizes[:-1]
         found = costs(axis, sizes, interval, seconds / len(AXES))
-        for size, ms in found.items():
-            yield record(name, f"percore, {size}", "ms/s", spread(ms))
+        for who, ms in found.items():
+            yield record(name, who, "ms/s", spread(ms))
         slope, _ = statistics.linear_regression(
-            *zip(*((math.log(size), math.log(statistics.median(found[size])))
+            *zip(*((math.log(size), math.log(statistics.median(found[f"percore, {size}"])))
                    for size in sizes[-3:])))
         yield record("slope of the logarithms", f"percore, {name}", "1 = linear",
                      spread([slope]), WHY.get(name, ""))
@@ -111,8 +116,9 @@ def picture(records):
     """Returns a script for gnuplot."""
     points, curves = [], []
     for (axis,), sizes in grouped(records, "what").items():
-        points += [f"${axis} << END", *(f"{each['who'].split()[-1]} {each['median']}"
-                                        for each in sizes), "END"]
+        points += [f"${axis} << END", *(
+            f"{each['who'].split()[-1]} {each['median']}" for each in sizes
+            if each["who"].startswith("percore")), "END"]
         curves.append(f"${axis} with linespoints linewidth 2 pointtype 7 title '{axis}'")
     return "\n".join((
         *points, "set terminal svg size 860,450; set logscale xy; set grid; set key left top",
