@@ -230,8 +230,11 @@ def calls(running):
     for key, each in running.items():
         with open(f"{each.directory}/calls", encoding="ascii") as file:
             rows = re.findall(r"^ *[\d.]+ +\S+ +\d+ +(\d+) .*?(\w+)$", file.read(), re.M)
-        found[key] = [sum(int(count) for count, name in rows
-                          if name not in ("futex", "total")) / TRACE_S]
+        if rows:
+            found[key] = [sum(int(count) for count, name in rows
+                              if name not in ("futex", "total")) / TRACE_S]
+        else:
+            MISSING.append(f"{key[1]}: strace counts no system calls")
     return found
 
 
