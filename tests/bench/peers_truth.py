@@ -125,7 +125,10 @@ def start_tools(stack, shown, core):
             ["stdbuf", "-oL", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
             env={**os.environ, "S_TIME_FORMAT": "ISO", "LC_ALL": "C"}))
-        threading.Thread(target=read, args=(*arguments, child.stdout), daemon=True).start()
+        thread = threading.Thread(target=read, args=(*arguments, child.stdout), daemon=True)
+        thread.start()
+        stack.callback(thread.join, 5)  # before the pipe is closed
+        stack.callback(child.kill)
         return child
     sources, children, daemons = list(working_sources(core)), {}, {}
     for window in WINDOWS:
