@@ -98,8 +98,8 @@ class Daemon(Processes, Collectd):
             file.write(text)
 
     def start(self):
-        """Without a RuntimeDir, each daemon has one of its own, because only one can
-        publish the board in a directory; the others would try again and again."""
+        """Without PERCORE_RUNTIME_DIR, each daemon has a directory of its own, because only
+        one can publish the board in a directory; the others would try again and again."""
         runtime = os.environ.get("PERCORE_RUNTIME_DIR", f"{self.directory}/run")
         os.makedirs(runtime, exist_ok=True)
         with open(f"{self.directory}/stderr", "wb") as stderr:
@@ -111,7 +111,10 @@ class Daemon(Processes, Collectd):
     def stop(self, seconds=20):
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(seconds)
+            try:
+                self.process.wait(seconds)
+            finally:
+                self.process.kill()
             self.process = None
 
     def count(self):
