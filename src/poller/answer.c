@@ -91,7 +91,6 @@ static bool number_after(const char *line, const char *what, uint64_t *value) {
 static void take_ovs(struct poller_server *server, yajl_val root) {
   char *rest = YAJL_GET_STRING(get(root, "result"));
   uint64_t core = UINT64_MAX, value, busy = 0, idle = 0;
-  server->is_percent = false;
   for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
     bool is_end = rest == NULL || strstr(line, " thread") != NULL;
     if (is_end && core != UINT64_MAX && busy + idle > 0)
@@ -106,7 +105,6 @@ static void take_ovs(struct poller_server *server, yajl_val root) {
       busy = value;
     else if (number_after(line, "pmd usage:", &value) ||
              number_after(line, "overhead:", &value)) {
-      server->is_percent = true;
       busy = value < 100 - busy ? busy + value : 100;
       idle = 100 - busy;
     }

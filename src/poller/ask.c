@@ -27,21 +27,22 @@ enum { MISSES = 3 };
 #define OVS(method, parameter)                                                 \
   "{\"id\":0,\"method\":\"dpif-netdev/" method "\",\"params\":[" parameter "]" \
   "}"
+/* What Open vSwitch tells since 4.0: percents of the last seconds. */
+#define OVS_PERCENTS OVS("pmd-rxq-show", "\"-secs\",\"5\"")
 
 static const struct {
-  int type;
   uint64_t period_ns; /* it is asked at most this often */
   const char *question, *nothing;
 } dialects[] = {
-    [POLLER_DPDK] = {SOCK_SEQPACKET, 0, "/eal/lcore/usage",
+    [POLLER_DPDK] = {0, "/eal/lcore/usage",
                      "it does not tell how busy its lcores are; this takes "
                      "DPDK 23.03 and rte_lcore_register_usage_cb (testpmd: "
                      "--record-core-cycles), or percore_poll"},
     /* Its main thread answers, which has other work. */
-    [POLLER_OVS] = {SOCK_STREAM, 5 * NS_PER_S, OVS("pmd-stats-show", ""),
+    [POLLER_OVS] = {5 * NS_PER_S, OVS("pmd-stats-show", ""),
                     "none of its threads polls"},
     /* Each of its reactors reads /proc/stat for an answer. */
-    [POLLER_SPDK] = {SOCK_STREAM, 5 * NS_PER_S,
+    [POLLER_SPDK] = {5 * NS_PER_S,
                      "{\"jsonrpc\":\"2.0\",\"id\":1,"
                      "\"method\":\"framework_get_reactors\"}",
                      "none of its threads polls"},
@@ -75,9 +76,12 @@ static const char *what_is_read(struct poller_server *server) {
 static void conclude(struct poller_server *server, const char *why) {
   bool is_read = why == NULL && server->told > 0;
   server->misses = is_read ? 0 : why == NULL ? MISSES : server->misses + 1;
-  bool is_away = server->misses >= MISSES, is_new = server->said == NULL;
+  bool is_away = server->misses >= MISSES;
+  uint64_t away_ns = server->asked_ns - SOON_NS + AWAY_NS;
   const char *said = why != NULL ? why : what_is_read(server);
-  if (is_new || ((is_read || is_away) && strcmp(server->said, said) != 0)) {
+  if (server->said == NULL ||
+      ((is_away || (is_read && server->asked_ns >= server->say_ns)) &&
+       strcmp(server->said, said) != 0)) {
     const struct journal *journal = &server->pollers->options.journal;
     if (server->pid != 0)
       journal_say(journal, JOURNAL_INFO, "%s, pid %d: %s", server->name,
@@ -85,12 +89,15 @@ static void conclude(struct poller_server *server, const char *why) {
     else
       journal_say(journal, JOURNAL_INFO, "%s: %s", server->path, said);
     server->said = said;
+    server->say_ns = away_ns;
   }
   if (!is_read || server->dialect != POLLER_DPDK)
     hang_up(server);
   server->is_asked = false;
-  server->due_ns = server->asked_ns - SOON_NS +
-                   (is_away ? AWAY_NS : dialects[server->dialect].period_ns);
+  server->is_percent &= is_read;
+  server->due_ns = is_away ? away_ns
+                           : server->asked_ns - SOON_NS +
+                                 dialects[server->dialect].period_ns;
 }
 
 /* Asks, or concludes if that fails. */
@@ -103,36 +110,38 @@ static void ask(struct poller_server *server, const char *question) {
 }
 
 static void begin(struct poller_server *server, uint64_t now_ns) {
-  const char *why = poller_connect(server, dialects[server->dialect].type);
+  const char *why = poller_connect(server, now_ns);
   server->told = server->asked_on = 0;
   server->asked_ns = now_ns;
   server->asked_tsc = percore_tsc();
   if (why == NULL)
-    ask(server, dialects[server->dialect].question);
+    ask(server,
+        server->is_percent ? OVS_PERCENTS : dialects[server->dialect].question);
   else
     conclude(server, why);
 }
 
-/* Takes an answer, and asks what it does not tell. */
+/* Takes an answer, and asks what it does not tell: percents if there are no
+ * cycles, and of DPDK the cores of lcores. */
 static void take(struct poller_server *server) {
   char question[64];
   poller_answer_take(server, server->answer);
   if (server->dialect == POLLER_OVS && server->told == 0 &&
-      server->asked_on++ == 0) {
-    /* Since Open vSwitch 4.0, it tells only percents of the last seconds. */
-    ask(server, OVS("pmd-rxq-show", "\"-secs\",\"5\""));
+      !server->is_percent) {
+    server->is_percent = true;
+    ask(server, OVS_PERCENTS);
     return;
   }
-  while (server->asked_on < server->len &&
-         server->threads[server->asked_on].core >= 0)
-    server->asked_on++;
-  if (server->dialect != POLLER_DPDK || server->asked_on == server->len) {
-    conclude(server, NULL);
+  while (server->dialect == POLLER_DPDK && server->asked_on < server->len) {
+    const struct poller_thread *thread = &server->threads[server->asked_on++];
+    if (thread->core >= 0)
+      continue;
+    snprintf(question, sizeof(question), "/eal/lcore/info,%" PRIu64,
+             thread->id);
+    ask(server, question);
     return;
   }
-  snprintf(question, sizeof(question), "/eal/lcore/info,%" PRIu64,
-           server->threads[server->asked_on++].id);
-  ask(server, question);
+  conclude(server, NULL);
 }
 
 /* Reads a part of an answer. DPDK tells its version before the first. */

@@ -1,13 +1,14 @@
 /* find.c: finds programs by the names of their threads, in all containers.
  *
- * Reading the names of all threads takes 10 us for each, so only the processes
- * of the last looks are looked at: a program may take a while to start. Once an
+ * Reading the names of all threads takes 10 us for each, so each process is
+ * looked at for some minutes only: a program may take a while to start. Once an
  * hour, all are: a script may have become one. New processes have larger
  * numbers than those before, so /proc is read on from there, unless numbers
  * have begun again. */
 #include "poller.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/process.h"
 #include "base/utf8.h"
 #include "region/name.h"
@@ -25,6 +26,13 @@
 #include <unistd.h>
 
 #define INSPECT_NS (60 * NS_PER_S)
+#define OF_ANOTHER "another process has its socket"
+enum {
+  PATH_SIZE = 64,
+  SOCKET_PATH = sizeof(((struct poller_server *)0)->path),
+  INODES = 4096,
+  TRIES = 32 /* of sockets, in a minute */
+};
 
 static const struct {
   const char *thread, *socket; /* what their names contain */
@@ -38,8 +46,6 @@ static const struct {
 /* ---------------------------------------------------------------------------
  * A process
  */
-
-enum { PATH_SIZE = 64 };
 
 static const char *proc_path(char path[PATH_SIZE], pid_t pid,
                              const char *name) {
@@ -58,30 +64,21 @@ static void set_process(struct poller_server *server, pid_t pid) {
   for (size_t i = 0; i < server->len; i++)
     poller_thread_forget(server, &server->threads[i]);
   server->len = 0;
+  server->is_percent = false;
   server->pid = pid;
 }
 
-static bool is_known(const struct pollers *pollers, enum poller_dialect dialect,
-                     pid_t pid) {
+/* True if the process has a place before this one among the programs. Those
+ * that an option names come first. */
+static bool is_known(const struct pollers *pollers,
+                     const struct poller_server *before,
+                     enum poller_dialect dialect, pid_t pid) {
   size_t i = 0;
-  while (i < pollers->len && (pollers->servers[i]->pid != pid ||
-                              pollers->servers[i]->dialect != dialect))
+  while (i < pollers->len && pollers->servers[i] != before &&
+         (pollers->servers[i]->pid != pid ||
+          pollers->servers[i]->dialect != dialect))
     i++;
-  return pid != 0 && i < pollers->len;
-}
-
-/* True if the process is asked for another server. Whom an option names is
- * asked in any case, so the same program that was found as well is not. */
-static bool is_asked_already(const struct poller_server *server, pid_t pid) {
-  const struct pollers *pollers = server->pollers;
-  for (size_t i = 0; i < pollers->len; i++) {
-    const struct poller_server *other = pollers->servers[i];
-    if (other != server && other->pid == pid &&
-        other->dialect == server->dialect &&
-        (other->is_given || other->len > 0))
-      return true;
-  }
-  return false;
+  return pid != 0 && i < pollers->len && pollers->servers[i] != before;
 }
 
 /* True if the process's user may say how useful its threads are: root, the user
@@ -112,97 +109,124 @@ static bool is_region(int directory, const char *file, const char *target) {
   return memcmp(magic, "PERCORE1", sizeof(magic)) == 0;
 }
 
-/* Copies the path of a socket if it is the one that is looked for. `sockets` is
- * the text of /proc/PID/net/unix. */
-static void take_path(struct poller_server *server, const char *target,
-                      const char *sockets) {
-  char line[64], path[sizeof(server->path)];
+/* Reads where the open files of a process lead, and marks those that are
+ * sockets by their inodes, modulo INODES. Returns NULL, or why it is not asked.
+ */
+static const char *read_files(pid_t pid, bool is_open[INODES]) {
+  char path[PATH_SIZE], target[64];
   unsigned long inode;
-  if (sscanf(target, "socket:[%lu]", &inode) != 1)
-    return;
-  snprintf(line, sizeof(line), " 00010000 %04x 01 %5lu /", /* listens */
-           (unsigned)signs[server->dialect].type, inode);
-  const char *found = strstr(sockets, line);
-  if (found != NULL &&
-      sscanf(found + strlen(line) - 1, "%107[^\n]", path) == 1 &&
-      strstr(path, signs[server->dialect].socket) != NULL)
-    strcpy(server->path, path);
-}
-
-/* Finds the socket. Returns NULL, or why not. */
-static const char *inspect(struct poller_server *server) {
-  char path[PATH_SIZE], target[64], *sockets = NULL;
-  size_t size = 0;
   bool publishes = false;
-  server->path[0] = '\0';
-  if (names_have(&server->pollers->options.ignored, server->name))
-    return "it is ignored";
-  if (!may_be_asked(server->pollers, server->pid))
-    return "its user may not publish regions; add it to the group percore";
-  DIR *files = opendir(proc_path(path, server->pid, "fd"));
+  DIR *files = opendir(proc_path(path, pid, "fd"));
   if (files == NULL)
     return "its socket cannot be found; run as root, or with CAP_SYS_PTRACE";
-  FILE *file = fopen(proc_path(path, server->pid, "net/unix"), "re");
-  if (file == NULL || getdelim(&sockets, &size, '\0', file) < 0)
-    size = 0;
-  for (struct dirent *entry; size > 0 && (entry = readdir(files)) != NULL;) {
+  for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
     ssize_t length =
         readlinkat(dirfd(files), entry->d_name, target, sizeof(target) - 1);
     target[length > 0 ? length : 0] = '\0';
     publishes |= is_region(dirfd(files), entry->d_name, target);
-    take_path(server, target, sockets);
+    if (sscanf(target, "socket:[%lu]", &inode) == 1)
+      is_open[inode % INODES] = true;
   }
-  free(sockets);
-  if (file != NULL)
-    fclose(file);
   closedir(files);
-  return publishes                 ? "it publishes a region itself"
-         : server->path[0] == '\0' ? "it has no socket"
-                                   : NULL;
+  return publishes ? "it publishes a region itself" : NULL;
 }
 
-/* A path such as /var/run/x is in the root directory of the process, which
- * symbolic links do not leave. */
-static const char *connect_to(struct poller_server *server, int type) {
+/* Connects to a path such as /var/run/x, which is in the root directory of the
+ * process; symbolic links do not leave that. Returns NULL, or why not. */
+static const char *connect_to(struct poller_server *server, const char *path) {
   const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                                .resolve = RESOLVE_IN_ROOT};
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct ucred peer;
   socklen_t size = sizeof(peer);
-  char path[PATH_SIZE];
+  char proc[PATH_SIZE];
   pid_t pid = server->is_given ? getpid() : server->pid;
-  int root = open(proc_path(path, pid, "root"), O_PATH | O_CLOEXEC);
-  long file = root < 0
-                  ? -1
-                  : syscall(SYS_openat2, root, server->path, &how, sizeof(how));
+  int type = signs[server->dialect].type | SOCK_NONBLOCK | SOCK_CLOEXEC;
+  int root = open(proc_path(proc, pid, "root"), O_PATH | O_CLOEXEC);
+  long file =
+      root < 0 ? -1 : syscall(SYS_openat2, root, path, &how, sizeof(how));
   snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%ld",
            file);
-  int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, type, 0);
   const char *why = NULL;
   if (file < 0 || fd < 0 ||
       connect(fd, (void *)&address, sizeof(address)) != 0 ||
       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
     why = strerror(errno);
   else if (!server->is_given && peer.pid != server->pid)
-    why = "another process has its socket";
-  else if (is_asked_already(server, peer.pid))
-    why = "it is read already";
-  else
-    set_process(server, peer.pid);
+    why = OF_ANOTHER;
   close((int)file);
   close(root);
+  if (why != NULL) {
+    close(fd);
+    return why;
+  }
+  set_process(server, peer.pid);
+  if (path != server->path)
+    strcpy(server->path, path);
   server->fd = fd;
+  return NULL;
+}
+
+/* Reads a line of /proc/PID/net/unix. Returns true if it tells of a socket that
+ * listens and may be the one that is looked for. */
+static bool is_candidate(enum poller_dialect dialect, const char *line,
+                         const bool is_open[INODES], char path[SOCKET_PATH]) {
+  unsigned flags, type, state;
+  unsigned long inode;
+  return sscanf(line, "%*x: %*x %*x %x %x %x %lu %108[^\n]", &flags, &type,
+                &state, &inode, path) == 5 &&
+         flags == 0x10000 && type == (unsigned)signs[dialect].type &&
+         state == 1 && is_open[inode % INODES] && path[0] == '/' &&
+         strstr(path, signs[dialect].socket) != NULL;
+}
+
+/* Paths may contain anything, also what looks like a line, so that only a
+ * connection proves whose socket it is. Many such lines are tried in turn, some
+ * in each minute. */
+static const char *search(struct poller_server *server,
+                          const bool is_open[INODES]) {
+  char proc[PATH_SIZE], line[256], path[SOCKET_PATH];
+  const char *why = server->passed_by == 0 ? "it has no socket" : OF_ANOTHER;
+  unsigned found = 0, most = server->passed_by + TRIES;
+  FILE *file = fopen(proc_path(proc, server->pid, "net/unix"), "re");
+  while (file != NULL && server->fd < 0 && found < most &&
+         fgets(line, sizeof(line), file) != NULL)
+    if (is_candidate(server->dialect, line, is_open, path) &&
+        found++ >= server->passed_by)
+      why = connect_to(server, path);
+  server->passed_by = found < most ? 0 : found;
+  if (file != NULL)
+    fclose(file);
   return why;
 }
 
-const char *poller_connect(struct poller_server *server, int type) {
-  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+/* Finds the socket, unless it is known, and connects to it. */
+static const char *inspect(struct poller_server *server) {
+  bool is_open[INODES] = {false};
+  if (names_have(&server->pollers->options.ignored, server->name))
+    return "it is ignored";
+  if (!may_be_asked(server->pollers, server->pid))
+    return "its user may not publish regions; add it to the group percore";
+  const char *why = read_files(server->pid, is_open);
+  if (why != NULL || server->fd >= 0 ||
+      connect_to(server, server->path) == NULL)
+    return why;
+  return search(server, is_open);
+}
+
+const char *poller_connect(struct poller_server *server, uint64_t now_ns) {
   const char *why = NULL;
-  if (now_ns >= server->inspect_ns && !server->is_given)
+  if (now_ns >= server->inspect_ns && !server->is_given) {
+    server->inspect_ns = now_ns + INSPECT_NS;
     why = inspect(server);
-  server->inspect_ns = why == NULL ? now_ns + INSPECT_NS : 0;
-  if (why == NULL && server->fd < 0)
-    why = connect_to(server, type);
+  } else if (server->fd < 0)
+    why = connect_to(server, server->path);
+  if (why == NULL &&
+      is_known(server->pollers, server, server->dialect, server->pid))
+    why = "it is read already";
+  if (why != NULL)
+    server->inspect_ns = 0;
   return why;
 }
 
@@ -210,15 +234,16 @@ const char *poller_connect(struct poller_server *server, int type) {
  * All processes
  */
 
-/* Programs that are not asked, but only told of, get half of the places. */
+/* Programs of users who may not be asked are only told of. Half of the places,
+ * and as many lines in all, are for them. */
 static void add(struct pollers *pollers, enum poller_dialect dialect, pid_t pid,
                 const char *path) {
-  size_t most = pid == 0 || may_be_asked(pollers, pid) ? POLLER_SERVERS_MAX
-                                                       : POLLER_SERVERS_MAX / 2;
-  struct poller_server *server =
-      pollers->len >= most || is_known(pollers, dialect, pid)
-          ? NULL
-          : calloc(1, sizeof(*server));
+  bool is_stranger = pid != 0 && !may_be_asked(pollers, pid);
+  if (pollers->len == POLLER_SERVERS_MAX ||
+      (is_stranger && pollers->strangers == POLLER_SERVERS_MAX / 2) ||
+      is_known(pollers, NULL, dialect, pid))
+    return;
+  struct poller_server *server = calloc(1, sizeof(*server));
   if (server == NULL)
     return;
   server->pollers = pollers;
@@ -227,6 +252,7 @@ static void add(struct pollers *pollers, enum poller_dialect dialect, pid_t pid,
   server->fd = -1;
   snprintf(server->path, sizeof(server->path), "%s", path);
   set_process(server, pid);
+  pollers->strangers += is_stranger;
   pollers->servers[pollers->len++] = server;
 }
 
@@ -248,45 +274,43 @@ static void look_at(struct pollers *pollers, pid_t pid) {
       add(pollers, (enum poller_dialect)d, pid, "");
 }
 
-/* Looks at the processes with numbers after `from` and up to `to`. `at` is
- * where they begin in /proc. Returns where the last of them is. */
-static long look_from(struct pollers *pollers, long at, int from, int to) {
-  seekdir(pollers->proc, at);
+/* Looks at the processes after `from`: at those with numbers up to `last`, the
+ * newest, or at all. Returns where the newest is in /proc. */
+static long look_from(struct pollers *pollers, struct poller_place from,
+                      int last, bool all) {
+  seekdir(pollers->proc, from.at);
   for (;;) {
     long next = telldir(pollers->proc);
     const struct dirent *entry = readdir(pollers->proc);
     int pid = entry != NULL ? atoi(entry->d_name) : 0;
-    if (entry == NULL || pid > to)
-      return at;
-    if (pid > 0)
-      at = next;
-    if (pid > from)
+    if (entry == NULL || (pid > last && !all))
+      return from.at;
+    if (pid > 0 && pid <= last)
+      from.at = next;
+    if (pid > from.pid)
       look_at(pollers, pid);
   }
 }
 
 void pollers_find(struct pollers *pollers) {
+  static const struct poller_place begin = {0};
   const struct pollers_options *options = &pollers->options;
   char load[128];
   unsigned look = pollers->looks++;
-  bool is_first = look < POLLER_LOOKS; /* at all processes */
   for (int d = 0; d < POLLER_DIALECTS; d++)
     for (size_t i = 0; i < options->sockets[d].len && look == 0; i++)
       add(pollers, (enum poller_dialect)d, 0, options->sockets[d].list[i]);
   if (pollers->proc == NULL && (pollers->proc = opendir("/proc")) == NULL)
     return;
-  process_read(load, sizeof(load), "/proc", ".", "loadavg");
+  file_read(load, sizeof(load), "/proc/loadavg");
   const char *word = strrchr(load, ' ');
   int last = word != NULL ? atoi(word) : 0;
-  int from = pollers->seen[look % POLLER_LOOKS].pid;
-  long at = pollers->seen[look % POLLER_LOOKS].at;
-  if (last < from) { /* numbers have begun again */
-    look_from(pollers, at, from, INT_MAX);
-    at = from = 0;
-  }
-  if (look % POLLER_LOOKS_TO_ALL == 0)
-    at = from = 0;
-  at = look_from(pollers, at, from, is_first ? INT_MAX : last);
-  pollers->seen[look % POLLER_LOOKS].pid = last;
-  pollers->seen[look % POLLER_LOOKS].at = is_first ? 0 : at;
+  if (last < pollers->older.pid) /* numbers have begun again */
+    pollers->older = pollers->newer = begin;
+  bool all = look % POLLER_LOOKS_TO_ALL == 0 || pollers->older.pid == 0;
+  long at = look_from(pollers, all ? begin : pollers->older, last, all);
+  if (look % POLLER_LOOKS != 0)
+    return;
+  pollers->older = pollers->newer;
+  pollers->newer = (struct poller_place){last, at};
 }

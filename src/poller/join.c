@@ -66,10 +66,13 @@ static int find_tid(const struct poller_server *server, int core) {
   return found;
 }
 
+/* Returns a descriptor; -1: it cannot be read. */
 static int open_task(pid_t pid, int tid, const char *name) {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, tid, name);
-  return open(path, O_RDONLY | O_CLOEXEC);
+  return descriptors_available() > 0
+             ? descriptors_move(open(path, O_RDONLY | O_CLOEXEC))
+             : -1;
 }
 
 static bool read_cpu_time(struct poller_thread *thread) {
@@ -198,17 +201,13 @@ void poller_thread_join(struct poller_server *server,
 
 bool poller_thread_find(struct poller_server *server,
                         struct poller_thread *thread) {
-  if (thread->tid != 0 || thread->core < 0)
-    return thread->tid != 0;
-  thread->tid = find_tid(server, thread->core);
-  thread->cpu.at_ns = 0;
-  thread->stat = thread->schedstat = -1; /* cannot be read */
-  if (thread->tid == 0 || descriptors_available() < 2)
-    return thread->tid != 0;
-  thread->stat = descriptors_move(open_task(server->pid, thread->tid, "stat"));
-  thread->schedstat =
-      descriptors_move(open_task(server->pid, thread->tid, "schedstat"));
-  return true;
+  if (thread->tid == 0 && thread->core >= 0 &&
+      (thread->tid = find_tid(server, thread->core)) != 0) {
+    thread->stat = open_task(server->pid, thread->tid, "stat");
+    thread->schedstat = open_task(server->pid, thread->tid, "schedstat");
+    thread->cpu.at_ns = 0;
+  }
+  return thread->tid != 0;
 }
 
 void poller_thread_count(struct poller_server *server,

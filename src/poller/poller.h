@@ -79,18 +79,20 @@ struct poller_thread {
 struct poller_server {
   struct pollers *pollers;
   enum poller_dialect dialect;
-  pid_t pid;                 /* 0: unknown */
-  bool is_given;             /* by an option: whoever listens at the path */
-  bool is_asked, is_percent; /* waits for an answer; that is whole percents */
-  char name[32], path[108];  /* of the process, of the socket */
-  int fd;                    /* -1: not connected */
-  int misses;                /* in a row */
-  /* CLOCK_MONOTONIC: when it was asked, and when it is asked and inspected
-   * next. */
-  uint64_t asked_ns, due_ns, inspect_ns, asked_tsc;
+  pid_t pid;                /* 0: unknown */
+  bool is_given;            /* by an option: whoever listens at the path */
+  bool is_asked;            /* waits for an answer */
+  bool is_percent;          /* tells percents instead of cycles */
+  char name[32], path[109]; /* of the process, of the socket */
+  unsigned passed_by;       /* sockets that may be its own, tried before */
+  int fd;                   /* -1: not connected */
+  int misses;               /* in a row */
+  /* CLOCK_MONOTONIC: when it was asked; when it is asked and inspected next,
+   * and when it may have other news. */
+  uint64_t asked_ns, due_ns, inspect_ns, say_ns, asked_tsc;
   struct poller_thread *threads;
   size_t len, told; /* threads; those with cycles in the answer */
-  size_t asked_on;  /* how many more questions were needed */
+  size_t asked_on;  /* threads whose core was asked for, of DPDK */
   char answer[POLLER_ANSWER_SIZE];
   size_t length;    /* of it, so far */
   const char *said; /* what was told to the journal last */
@@ -101,21 +103,21 @@ struct pollers {
   struct sampling_thread sampling;
   uint64_t answer_ns; /* for all answers together */
   struct poller_server *servers[POLLER_SERVERS_MAX];
-  size_t len;
+  size_t len, strangers;         /* so far, whose users may not be asked */
   struct percore_region *region; /* NULL: there was nothing to count yet */
   DIR *proc;
   unsigned looks;
-  struct {
+  /* The newest process at an earlier look, and its place in /proc. */
+  struct poller_place {
     int pid;
     long at;
-  } seen[POLLER_LOOKS]; /* the newest process at a look, and its place in /proc
-                         */
+  } older, newer;
 };
 
 /* find.c: look for new programs; find the socket of one, and connect without
  * waiting. Return NULL, or why not. */
 void pollers_find(struct pollers *pollers);
-const char *poller_connect(struct poller_server *server, int type);
+const char *poller_connect(struct poller_server *server, uint64_t now_ns);
 
 /* ask.c: takes about 200 ms at most. */
 void pollers_ask(struct pollers *pollers);

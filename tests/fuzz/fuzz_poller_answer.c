@@ -1,6 +1,6 @@
 /* Fuzz target: what programs that poll answer. The first byte chooses the
- * program. Whatever it answers, twice, the share of a thread is unknown or from
- * 0 to 1, and its core exists. */
+ * program, and whether it tells percents. Whatever it answers, twice, the share
+ * of a thread is unknown or from 0 to 1, and its core exists. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0)
     return 0;
   struct poller_server server = {
-      .dialect = (enum poller_dialect)(data[0] % POLLER_DIALECTS)};
+      .dialect = (enum poller_dialect)(data[0] % POLLER_DIALECTS),
+      .is_percent = data[0] / POLLER_DIALECTS % 2 == 1};
   char *text = malloc(size);
   memcpy(text, data + 1, size - 1);
   text[size - 1] = '\0';

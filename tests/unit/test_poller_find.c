@@ -23,6 +23,7 @@ static pid_t child;
 struct habits {
   const char *name, *socket; /* of its thread; in the directory */
   void (*prepare)(void);
+  void (*later)(void); /* when it is told to go */
 };
 
 static const struct habits open_vswitch = {.name = "ovs-vswitchd",
@@ -30,13 +31,19 @@ static const struct habits open_vswitch = {.name = "ovs-vswitchd",
 static const struct habits dpdk = {.name = "dpdk-telemet-v2",
                                    .socket = "dpdk_telemetry.v2:1"};
 
-static void listen_at(const char *name, int type) {
+static int listen_to(const char *path, int type) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", directory,
-           name);
-  int fd = socket(AF_UNIX, type, 0);
+  int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+  memcpy(address.sun_path, path, strlen(path));
   if (bind(fd, (void *)&address, sizeof(address)) != 0 || listen(fd, 1) != 0)
     _exit(1);
+  return fd;
+}
+
+static int listen_at(const char *name, int type) {
+  char path[128];
+  snprintf(path, sizeof(path), "%s/%s", directory, name);
+  return listen_to(path, type);
 }
 
 static int ready[2], go[2];
@@ -61,10 +68,15 @@ static void start(const struct habits *habits) {
       listen_at(habits->socket, habits == &dpdk ? SOCK_SEQPACKET : SOCK_STREAM);
     (void)!write(ready[1], "", 1);
     await(go[0]);
-    prctl(PR_SET_NAME, "ovs-vswitchd");
+    habits->later();
     (void)!write(ready[1], "", 1);
     pause();
   }
+  await(ready[0]);
+}
+
+static void let_go(void) {
+  (void)!write(go[1], "", 1);
   await(ready[0]);
 }
 
@@ -79,9 +91,7 @@ static void begin(void) {
 }
 
 static void end(void) {
-  static const char *const sockets[] = {"other.sock", "ovs-vswitchd.1.ctl",
-                                        "dpdk_telemetry.v2:1"};
-  char path[128];
+  char command[64];
   pollers_close(pollers);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
@@ -89,11 +99,8 @@ static void end(void) {
     close(ready[i]);
     close(go[i]);
   }
-  for (size_t i = 0; i < COUNT_OF(sockets); i++) {
-    snprintf(path, sizeof(path), "%s/%s", directory, sockets[i]);
-    unlink(path);
-  }
-  rmdir(directory);
+  snprintf(command, sizeof(command), "rm -r %s", directory);
+  assert_int_equal(system(command), 0);
   unit_remove_runtime_dir();
 }
 
@@ -114,7 +121,7 @@ static const char *try(const struct habits *habits) {
   start(habits);
   struct poller_server *server = find();
   assert_non_null(server);
-  return poller_connect(server, habits == &dpdk ? SOCK_SEQPACKET : SOCK_STREAM);
+  return poller_connect(server, 0);
 }
 
 TEST(open_vswitch_is_found_by_the_name_of_its_thread_and_its_socket) {
@@ -143,25 +150,26 @@ TEST(a_program_that_starts_after_many_looks_is_found) {
   assert_non_null(find());
 }
 
+static void become_switch(void) { prctl(PR_SET_NAME, "ovs-vswitchd"); }
+
+static const struct habits slow = {
+    .name = "starting", .socket = "ovs-vswitchd.1.ctl", .later = become_switch};
+
 TEST(a_program_is_looked_at_while_it_starts) {
-  static const struct habits slow = {"starting", "ovs-vswitchd.1.ctl", NULL};
   for (int i = 0; i < 3 * POLLER_LOOKS; i++)
     pollers_find(pollers);
   start(&slow);
   for (int i = 0; i < POLLER_LOOKS - 1; i++)
     assert_null(find());
-  (void)!write(go[1], "", 1);
-  await(ready[0]);
+  let_go();
   assert_non_null(find());
 }
 
 TEST(a_process_that_becomes_a_poller_late_is_found_within_an_hour) {
-  static const struct habits slow = {"starting", "ovs-vswitchd.1.ctl", NULL};
   start(&slow);
   for (int i = 0; i < 3 * POLLER_LOOKS; i++)
     assert_null(find());
-  (void)!write(go[1], "", 1);
-  await(ready[0]);
+  let_go();
   struct poller_server *server = NULL;
   for (int i = 0; server == NULL && i < POLLER_LOOKS_TO_ALL; i++)
     server = find();
@@ -171,8 +179,7 @@ TEST(a_process_that_becomes_a_poller_late_is_found_within_an_hour) {
 TEST(numbers_of_processes_may_begin_again) {
   for (int i = 0; i < 3 * POLLER_LOOKS; i++)
     pollers_find(pollers);
-  for (int i = 0; i < POLLER_LOOKS; i++)
-    pollers->seen[i].pid = INT_MAX;
+  pollers->older.pid = INT_MAX;
   start(&open_vswitch);
   assert_non_null(find());
 }
@@ -196,15 +203,29 @@ static void open_region(void) {
 
 TEST(a_program_that_publishes_a_region_is_not_asked) {
   static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       open_region};
+                                       open_region, NULL};
   assert_string_equal(try(&habits), "it publishes a region itself");
+}
+
+TEST(a_program_that_begins_to_publish_a_region_is_asked_for_a_minute_at_most) {
+  static const struct habits habits = {.name = "ovs-vswitchd",
+                                       .socket = "ovs-vswitchd.1.ctl",
+                                       .later = open_region};
+  start(&habits);
+  struct poller_server *server = find();
+  assert_null(poller_connect(server, 0));
+  let_go();
+  const char *why = NULL;
+  for (uint64_t s = 1; s <= 60 && why == NULL; s++)
+    why = poller_connect(server, s * NS_PER_S);
+  assert_string_equal(why, "it publishes a region itself");
 }
 
 static void open_memory(void) { memfd_create("PERCORE1", 0); }
 
 TEST(a_program_with_other_memory_is_asked) {
   static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       open_memory};
+                                       open_memory, NULL};
   assert_null(try(&habits));
 }
 
@@ -217,10 +238,20 @@ static void become_stranger(void) {
 
 TEST(a_user_outside_the_group_is_not_asked) {
   static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       become_stranger};
+                                       become_stranger, NULL};
   if (geteuid() != 0)
     skip();
   assert_non_null(strstr(try(&habits), "add it to the group percore"));
+}
+
+TEST(users_outside_the_group_have_some_lines_of_the_log_and_no_more) {
+  static const struct habits habits = {.name = "ovs-vswitchd",
+                                       .prepare = become_stranger};
+  if (geteuid() != 0)
+    skip();
+  pollers->strangers = POLLER_SERVERS_MAX / 2;
+  start(&habits);
+  assert_null(find());
 }
 
 static void become_member(void) {
@@ -233,15 +264,78 @@ static void become_member(void) {
 
 TEST(a_member_of_the_group_is_asked) {
   static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       become_member};
+                                       become_member, NULL};
   if (geteuid() != 0)
     skip();
   assert_return_code(chown(getenv("PERCORE_RUNTIME_DIR"), 0, 65000), errno);
   assert_null(try(&habits));
 }
 
+/* ---------------------------------------------------------------------------
+ * Which socket is that of the program
+ */
+
+/* The path of a socket may contain anything, also what looks like a line of
+ * /proc/net/unix. */
+static unsigned long inode_of(const char *socket) {
+  char line[256];
+  unsigned long inode = 0;
+  FILE *file = fopen("/proc/net/unix", "r");
+  while (fgets(line, sizeof(line), file) != NULL)
+    if (strstr(line, socket) != NULL)
+      sscanf(line, "%*x: %*x %*x %*x %*x %*x %lu", &inode);
+  fclose(file);
+  assert_true(inode != 0);
+  return inode;
+}
+
+enum { FORGED_MAX = 500 };
+static int forged[FORGED_MAX], forgeries;
+
+/* The line says that the program's socket, with this inode, is b.ctl. */
+static void forge(unsigned long inode) {
+  char path[128];
+  snprintf(path, sizeof(path), "%d\n0: 2 0 00010000 0001 01 %5lu %s/b.ctl",
+           forgeries, inode, directory);
+  for (char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++) {
+    *slash = '\0';
+    mkdir(path, 0755);
+    *slash = '/';
+  }
+  forged[forgeries++] = listen_to(path, SOCK_STREAM);
+}
+
+/* Returns how often the program was inspected until it was asked. */
+static unsigned connect_beside(int lines) {
+  struct poller_server *server;
+  unsigned tries = 1;
+  start(&open_vswitch);
+  assert_return_code(chdir(directory), errno);
+  unsigned long inode = inode_of("ovs-vswitchd.1.ctl");
+  int stranger = listen_at("b.ctl", SOCK_STREAM);
+  for (forgeries = 0; forgeries < lines;)
+    forge(inode);
+  assert_non_null(server = find());
+  while (tries < 100 && poller_connect(server, 0) != NULL)
+    tries++;
+  while (forgeries > 0)
+    close(forged[--forgeries]);
+  close(stranger);
+  assert_return_code(chdir("/"), errno);
+  assert_string_equal(strrchr(server->path, '/'), "/ovs-vswitchd.1.ctl");
+  return tries;
+}
+
+TEST(forged_lines_of_other_sockets_do_not_hide_that_of_a_program) {
+  assert_int_equal(connect_beside(30), 1);
+}
+
+TEST(hundreds_of_forged_lines_hide_a_socket_for_minutes) {
+  assert_in_range(connect_beside(FORGED_MAX), 1, 20);
+}
+
 TEST(a_thread_with_the_name_but_without_a_socket_is_not_asked) {
-  static const struct habits habits = {"ovs-vswitchd", NULL, NULL};
+  static const struct habits habits = {.name = "ovs-vswitchd"};
   assert_string_equal(try(&habits), "it has no socket");
 }
 
@@ -256,12 +350,51 @@ static void enter_root(void) {
 /* As in a container: /var/run is a link to /run of its own root. */
 TEST(a_program_with_another_root_is_asked) {
   static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       enter_root};
-  char command[128];
+                                       enter_root, NULL};
   if (geteuid() != 0)
     skip();
   assert_null(try(&habits));
-  snprintf(command, sizeof(command), "rm -r %s/run %s/var", directory,
-           directory);
-  assert_int_equal(system(command), 0);
+}
+
+/* Binds sockets whose path has as many bytes as fit in an address. */
+static void use_a_long_path(void) {
+  char path[109];
+  memset(path, 'x', sizeof(path));
+  memcpy(path, directory, strlen(directory));
+  path[strlen(directory)] = '/';
+  strcpy(path + 108 - strlen("/ovs.ctl"), "/ovs.ctl");
+  *strrchr(path, '/') = '\0';
+  mkdir(path, 0755);
+  path[strlen(path)] = '/';
+  listen_to(path, SOCK_STREAM);
+}
+
+TEST(a_program_is_asked_whose_path_fills_the_address) {
+  static const struct habits habits = {.name = "ovs-vswitchd",
+                                       .prepare = use_a_long_path};
+  assert_null(try(&habits));
+  assert_int_equal(strlen(find()->path), 108);
+}
+
+/* The directory of its socket becomes a link that leads out of its root. */
+static void enter_root_with_a_link(void) {
+  if (chdir(directory) != 0 || mkdir("root", 0755) != 0 ||
+      mkdir("root/run", 0755) != 0 || chroot("root") != 0 || chdir("/") != 0)
+    _exit(1);
+  listen_to("/run/ovs-vswitchd.1.ctl", SOCK_STREAM);
+  if (rename("/run", "/away") != 0 || symlink("..", "/run") != 0)
+    _exit(1);
+  directory[0] = '\0';
+}
+
+TEST(a_link_does_not_lead_out_of_the_root_of_a_program) {
+  static const struct habits habits = {.name = "ovs-vswitchd",
+                                       .prepare = enter_root_with_a_link};
+  if (geteuid() != 0)
+    skip();
+  int outside = listen_at("ovs-vswitchd.1.ctl", SOCK_STREAM | SOCK_NONBLOCK);
+  assert_non_null(try(&habits));
+  assert_int_equal(accept(outside, NULL, NULL), -1);
+  assert_int_equal(errno, EAGAIN);
+  close(outside);
 }

@@ -479,6 +479,21 @@ TEST(a_miss_or_two_are_not_told) {
   assert_false(isnan(server->threads[0].share));
 }
 
+/* As if its thread were bound and released all the time. */
+TEST(a_program_that_is_read_has_news_once_a_minute_at_most) {
+  struct poller_server *server = start_dpdk(answer_well);
+  for (int i = 0; i < 5; i++) {
+    poller_thread_forget(server, &server->threads[0]);
+    server->threads[0].core = i % 2 == 0 ? 8000 : core;
+    ask();
+  }
+  assert_null(strstr(told, "in part"));
+  assert_true(server->say_ns - server->asked_ns >= UINT64_C(50000000000));
+  server->say_ns = 0;
+  ask();
+  assert_non_null(strstr(told, "in part"));
+}
+
 TEST(a_program_that_does_not_answer_delays_no_other) {
   pollers->answer_ns = 2 * NS_PER_S;
   programs[0].core = core;
@@ -528,11 +543,14 @@ static void answer_as_4(struct program *program, int fd, unsigned n) {
       program->core);
 }
 
-TEST(open_vswitch_4_is_asked_for_percents) {
+TEST(open_vswitch_4_is_asked_for_percents_and_for_cycles_only_once) {
   programs[0].core = core;
   start(&programs[0], POLLER_OVS, answer_as_4);
-  const struct poller_server *server = ask();
+  struct poller_server *server = ask();
   assert_int_equal(programs[0].questions, 2);
+  server->due_ns = 0;
+  ask();
+  assert_int_equal(programs[0].questions, 3);
   assert_near(server->threads[0].share, 0.42, 1e-9);
   assert_non_null(strstr(told, "in whole percents"));
 }
