@@ -87,14 +87,17 @@ static bool number_after(const char *line, const char *what, uint64_t *value) {
 
 /* {"result":"pmd thread numa_id 0 core_id 1:\n  idle cycles: 6 (67%)\n
  *   processing cycles: 3 (33%)\n"}, or with a line "port: p0  queue-id: 0
- * (enabled)  pmd usage: 33 %\n" for each queue, and "overhead:  1 %\n" */
+ * (enabled)  pmd usage: 33 %\n" for each queue, and "overhead:  1 %\n". In its
+ * first seconds, a thread has "NOT AVAIL" instead of percents. */
 static void take_ovs(struct poller_server *server, yajl_val root) {
   char *rest = YAJL_GET_STRING(get(root, "result"));
   uint64_t core = UINT64_MAX, value, busy = 0, idle = 0;
+  bool has_queue = false;
   for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
     bool is_end = rest == NULL || strstr(line, " thread") != NULL;
-    if (is_end && core != UINT64_MAX && busy + idle > 0)
+    if (is_end && core != UINT64_MAX && (has_queue || busy + idle > 0))
       poller_thread_tell(server, core, busy, busy + idle);
+    has_queue = !is_end && (has_queue || strstr(line, "pmd usage:") != NULL);
     if (is_end) { /* the main thread does not only poll */
       busy = idle = 0;
       if (line[0] != 'p' || !number_after(line, "core_id ", &core))

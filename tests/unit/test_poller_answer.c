@@ -127,42 +127,59 @@ TEST(open_vswitch_without_threads_that_poll_tells_nothing) {
 /* What pmd-stats-show answers there is that of pmd-perf-show. */
 TEST(open_vswitch_4_tells_no_cycles) {
   assert_int_equal(
-      take(POLLER_OVS,
-           OVS("\\nTime: 03:09:24.692\\nMeasurement duration: 3.007 s\\n\\npmd "
-               "thread numa_id 0 core_id 1:\\n\\n  Iterations:               "
-               "231000  (4.88 us/it)\\n  - Used TSC cycles:    2761849009  ( "
-               "37.5 "
-               "% of total cycles)\\n  - idle iterations:             0  (  "
-               "0.0 % "
-               "of used cycles)\\n  - busy iterations:        231000  (100.0 % "
-               "of "
-               "used cycles)\\n  Rx packets:              7392032  (2458 Kpps, "
-               "374 cycles/pkt)\\n  Tx packets:                    0\\n\\n")),
+      take(
+          POLLER_OVS,
+          OVS("\\nTime: 12:55:03.343\\nMeasurement duration: 20.034 s\\n\\npmd "
+              "thread numa_id 0 core_id 1:\\n\\n  Iterations:              "
+              "4103856  (5.12 us/it)\\n  - Used TSC cycles:   45980854778  ( "
+              "99.9 % of total cycles)\\n  - idle iterations:       4072888  ( "
+              "45.3 % of used cycles)\\n  - busy iterations:         30968  ( "
+              "54.7 % of used cycles)\\n  - sleep iterations:            0  (  "
+              "0.0 % of iterations)\\n  Sleep time (us):               0  (  0 "
+              "us/iteration avg.)\\n  Rx packets:                30969  (2 "
+              "Kpps, 811982 cycles/pkt)\\n  Datapath passes:           30969  "
+              "(1.00 passes/pkt)\\n  - PHWOL hits:                  0  (  0.0 "
+              "%)\\n  - Upcalls:                 30969  (100.0 %, 0.0 "
+              "us/upcall)\\n  - Lost upcalls:                0  (  0.0 %)\\n  "
+              "Tx packets:                61938  (3 Kpps)\\n  Tx batches:      "
+              "          61938  (1.00 pkts/batch)\\n\\nTime: "
+              "12:55:03.343\\nMeasurement duration: 20.034 s\\n\\nmain "
+              "thread:\\n\\n  Rx packets:                    0\\n  Tx packets: "
+              "                   0\\n\\n")),
       0);
 }
 
 TEST(open_vswitch_4_tells_whole_percents_of_each_queue) {
+  server.is_percent = true;
   assert_int_equal(
       take(
           POLLER_OVS,
           OVS("Displaying last 5 seconds pmd usage %\\n"
               "pmd thread numa_id 0 core_id 1:\\n  isolated : false\\n  port: "
-              "p0"
-              "                queue-id:  0 (enabled)   pmd usage: 40 %\\n  "
-              "port: "
-              "p0                queue-id:  1 (disabled)  pmd usage:  2 %\\n  "
-              "overhead:  1 %\\n"
+              "p0                queue-id:  0 (enabled)   pmd usage: 46 %\\n  "
+              "port: p1                queue-id:  0 (disabled)  pmd usage:  2 "
+              "%\\n  overhead:  4 %\\n"
               "pmd thread numa_id 0 core_id 2:\\n  isolated : true\\n  port: p1"
               "                queue-id:  0 (enabled)   pmd usage: 99 %\\n  "
               "overhead:  2 %\\n"
-              "pmd thread numa_id 0 core_id 3:\\n  isolated : false\\n  port: "
-              "p2"
-              "                queue-id:  0 (enabled)   pmd usage: NOT "
-              "AVAIL\\n  "
-              "overhead: NOT AVAIL\\n")),
+              "pmd thread numa_id 0 core_id 3:\\n  isolated : false\\n")),
       2);
-  check(0, 1, 43, 100);
+  check(0, 1, 52, 100);
   check(1, 2, 100, 100);
+  assert_near(server.threads[0].share, 0.52, 1e-9);
+}
+
+TEST(a_thread_of_open_vswitch_4_polls_although_it_has_no_percents_yet) {
+  server.is_percent = true;
+  assert_int_equal(
+      take(POLLER_OVS,
+           OVS("Displaying last 5 seconds pmd usage %\\npmd thread numa_id 0 "
+               "core_id 1:\\n  isolated : false\\n  port: p0                "
+               "queue-id:  0 (enabled)   pmd usage: NOT AVAIL\\n  port: p1     "
+               "           queue-id:  0 (enabled)   pmd usage: NOT AVAIL\\n  "
+               "overhead: NOT AVAIL\\n")),
+      1);
+  assert_nan(server.threads[0].share);
 }
 
 /* ---------------------------------------------------------------------------
