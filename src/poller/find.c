@@ -54,8 +54,8 @@ static const char *proc_path(char path[PATH_SIZE], pid_t pid,
 }
 
 static void set_process(struct poller_server *server, pid_t pid) {
-  char comm[32], path[PATH_SIZE];
-  process_read(comm, sizeof(comm), proc_path(path, pid, ""), ".", "comm");
+  char comm[32];
+  file_read(comm, sizeof(comm), "/proc/%d/comm", (int)pid);
   utf8_clean(server->name, sizeof(server->name), comm, strcspn(comm, "\n"), "_",
              "");
   if (server->pid == pid)
@@ -73,26 +73,23 @@ static void set_process(struct poller_server *server, pid_t pid) {
 static bool is_known(const struct pollers *pollers,
                      const struct poller_server *before,
                      enum poller_dialect dialect, pid_t pid) {
-  size_t i = 0;
-  while (i < pollers->len && pollers->servers[i] != before &&
-         (pollers->servers[i]->pid != pid ||
-          pollers->servers[i]->dialect != dialect))
-    i++;
-  return pid != 0 && i < pollers->len && pollers->servers[i] != before;
+  for (size_t i = 0; i < pollers->len && pollers->servers[i] != before; i++)
+    if (pid != 0 && pollers->servers[i]->pid == pid &&
+        pollers->servers[i]->dialect == dialect)
+      return true;
+  return false;
 }
 
 /* True if the process's user may say how useful its threads are: root, the user
  * of this process, and members of the group that may publish regions. Others
  * could make a core look free that they have taken. */
-static bool may_be_asked(const struct pollers *pollers, pid_t pid) {
-  const char *directory = pollers->options.runtime_dir;
+static bool may_be_asked(pid_t pid) {
   char path[PATH_SIZE];
   struct stat shared;
   struct rights rights;
-  if (directory == NULL)
-    directory = region_runtime_dir();
-  long group = stat(directory, &shared) == 0 ? (long)shared.st_gid : -1;
-  rights_read(&rights, proc_path(path, pid, ""), ".", group);
+  bool is_there = stat(region_runtime_dir(), &shared) == 0;
+  rights_read(&rights, proc_path(path, pid, ""), ".",
+              is_there ? (long)shared.st_gid : -1);
   return rights.uid == 0 || rights.uid == geteuid() || rights.in_group;
 }
 
@@ -206,7 +203,7 @@ static const char *inspect(struct poller_server *server) {
   bool is_open[INODES] = {false};
   if (names_have(&server->pollers->options.ignored, server->name))
     return "it is ignored";
-  if (!may_be_asked(server->pollers, server->pid))
+  if (!may_be_asked(server->pid))
     return "its user may not publish regions; add it to the group percore";
   const char *why = read_files(server->pid, is_open);
   if (why != NULL || server->fd >= 0 ||
@@ -238,7 +235,7 @@ const char *poller_connect(struct poller_server *server, uint64_t now_ns) {
  * and as many lines in all, are for them. */
 static void add(struct pollers *pollers, enum poller_dialect dialect, pid_t pid,
                 const char *path) {
-  bool is_stranger = pid != 0 && !may_be_asked(pollers, pid);
+  bool is_stranger = pid != 0 && !may_be_asked(pid);
   if (pollers->len == POLLER_SERVERS_MAX ||
       (is_stranger && pollers->strangers == POLLER_SERVERS_MAX / 2) ||
       is_known(pollers, NULL, dialect, pid))
@@ -262,7 +259,7 @@ static void look_at(struct pollers *pollers, pid_t pid) {
   bool has[POLLER_DIALECTS] = {false};
   DIR *tasks = opendir(proc_path(path, pid, "task"));
   for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
-    process_read(comm, sizeof(comm), path, task->d_name, "comm");
+    file_read(comm, sizeof(comm), "%s/%s/comm", path, task->d_name);
     for (int d = 0; d < POLLER_DIALECTS; d++)
       has[d] |= strstr(comm, signs[d].thread) != NULL;
   }

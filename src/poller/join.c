@@ -92,7 +92,9 @@ static bool read_cpu_time(struct poller_thread *thread) {
  * Cycles
  */
 
-struct poller_thread *poller_thread(struct poller_server *server, uint64_t id) {
+/* Returns the thread with this number, or NULL if there are too many. */
+static struct poller_thread *get_thread(struct poller_server *server,
+                                        uint64_t id) {
   for (size_t i = 0; i < server->len; i++)
     if (server->threads[i].id == id)
       return &server->threads[i];
@@ -112,7 +114,7 @@ struct poller_thread *poller_thread(struct poller_server *server, uint64_t id) {
  * before the second answer. */
 void poller_thread_tell(struct poller_server *server, uint64_t id,
                         uint64_t busy, uint64_t total) {
-  struct poller_thread *thread = poller_thread(server, id);
+  struct poller_thread *thread = get_thread(server, id);
   if (thread == NULL)
     return;
   bool is_first = thread->told_tsc == 0 && !server->is_percent;
@@ -136,8 +138,6 @@ void poller_thread_tell(struct poller_server *server, uint64_t id,
 
 static void make_region(struct pollers *pollers) {
   const struct percore_options options = {.size = sizeof(options),
-                                          .runtime_dir =
-                                              pollers->options.runtime_dir,
                                           .extra_slots = EXTRA_SLOTS,
                                           .cores = region_possible_cores(),
                                           .quiet = 1};

@@ -35,7 +35,6 @@ struct pollers_options {
   bool wanted[POLLER_DIALECTS];          /* which programs are looked for */
   struct names sockets[POLLER_DIALECTS]; /* paths; asked whoever listens */
   struct names ignored;                  /* names of programs, not asked */
-  const char *runtime_dir; /* as in percore_create; NULL: the default */
   uint64_t interval_ns;
   /* Is told of each program what is read, or why not; then "; what to do". */
   struct journal journal;
@@ -127,8 +126,7 @@ bool poller_answer_is_whole(const char *text, size_t length);
 /* Takes the cycles of threads from it; of DPDK also the core of an lcore. */
 void poller_answer_take(struct poller_server *server, const char *text);
 
-/* join.c: the thread with this number, or NULL if out of memory. */
-struct poller_thread *poller_thread(struct poller_server *server, uint64_t id);
+/* join.c: takes the cycles of the thread with this number. */
 void poller_thread_tell(struct poller_server *server, uint64_t id,
                         uint64_t busy, uint64_t total);
 /* Finds the thread of the operating system. False: none is bound to the core.
