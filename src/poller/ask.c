@@ -188,7 +188,8 @@ void pollers_ask(struct pollers *pollers) {
   for (size_t i = 0; i < pollers->len; i++)
     if (now_ns >= pollers->servers[i]->due_ns)
       begin(pollers->servers[i], now_ns);
-  while (wait_for_answers(pollers, now_ns + pollers->answer_ns))
+  uint64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + pollers->answer_ns;
+  while (wait_for_answers(pollers, end_ns))
     ;
   for (size_t i = 0; i < pollers->len; i++) {
     struct poller_server *server = pollers->servers[i];

@@ -171,11 +171,11 @@ static bool is_candidate(enum poller_dialect dialect, const char *line,
                          const bool is_open[INODES], char path[SOCKET_PATH]) {
   unsigned flags, type, state;
   unsigned long inode;
-  return sscanf(line, "%*x: %*x %*x %x %x %x %lu %108[^\n]", &flags, &type,
+  return strstr(line, signs[dialect].socket) != NULL &&
+         sscanf(line, "%*x: %*x %*x %x %x %x %lu %108[^\n]", &flags, &type,
                 &state, &inode, path) == 5 &&
          flags == 0x10000 && type == (unsigned)signs[dialect].type &&
-         state == 1 && is_open[inode % INODES] && path[0] == '/' &&
-         strstr(path, signs[dialect].socket) != NULL;
+         state == 1 && is_open[inode % INODES] && path[0] == '/';
 }
 
 /* Paths may contain anything, also what looks like a line, so that only a
