@@ -57,7 +57,7 @@ static void hang_up(struct poller_server *server) {
 static const char *what_is_read(struct poller_server *server) {
   bool all = true;
   for (size_t i = 0; i < server->len; i++)
-    if (server->threads[i].told_tsc > server->asked_tsc)
+    if (server->threads[i].is_told)
       all &= poller_thread_find(server, &server->threads[i]);
   return server->told == 0 ? dialects[server->dialect].nothing
          : server->pid == 0
@@ -113,7 +113,8 @@ static void begin(struct poller_server *server, uint64_t now_ns) {
   const char *why = poller_connect(server, now_ns);
   server->told = server->asked_on = 0;
   server->asked_ns = now_ns;
-  server->asked_tsc = percore_tsc();
+  for (size_t i = 0; i < server->len; i++)
+    server->threads[i].is_told = false;
   if (why == NULL)
     ask(server,
         server->is_percent ? OVS_PERCENTS : dialects[server->dialect].question);
@@ -198,10 +199,7 @@ void pollers_ask(struct pollers *pollers) {
           server,
           "it does not answer within 200 ms; it may hang, or be very busy");
     for (size_t t = 0; t < server->len; t++)
-      if (server->threads[t].told_tsc > server->asked_tsc)
-        poller_thread_count(server, &server->threads[t]);
-      else
-        poller_thread_forget(server, &server->threads[t]);
+      poller_thread_count(server, &server->threads[t]);
   }
 }
 
@@ -222,7 +220,6 @@ static void free_servers(struct pollers *pollers, bool all) {
     for (size_t t = 0; t < server->len; t++)
       poller_thread_forget(server, &server->threads[t]);
     hang_up(server);
-    free(server->threads);
     free(server);
   }
   pollers->len = kept;

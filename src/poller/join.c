@@ -8,7 +8,6 @@
  * tick, it has run all the time. */
 #include "poller.h"
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/process.h"
@@ -27,7 +26,7 @@
 #define MOST                                                                   \
   1.5 /* growth of total per tick of percore_tsc; answers are late             \
        */
-enum { EXTRA_SLOTS = 64, THREADS_MAX = 1024 };
+enum { EXTRA_SLOTS = 64 };
 
 /* ---------------------------------------------------------------------------
  * CPU time
@@ -95,18 +94,16 @@ static bool read_cpu_time(struct poller_thread *thread) {
 /* Returns the thread with this number, or NULL if there are too many. */
 static struct poller_thread *get_thread(struct poller_server *server,
                                         uint64_t id) {
-  for (size_t i = 0; i < server->len; i++)
-    if (server->threads[i].id == id)
-      return &server->threads[i];
-  if (server->len == THREADS_MAX ||
-      !array_grow(&server->threads, server->len, server->len + 1,
-                  sizeof(*server->threads)))
-    return NULL;
-  struct poller_thread *thread = &server->threads[server->len++];
   bool is_core = server->dialect != POLLER_DPDK && id < CORES_MAX;
-  thread->id = id;
-  thread->core = is_core ? (int)id : -1;
-  return thread;
+  size_t i = 0;
+  while (i < server->len && server->threads[i].id != id)
+    i++;
+  if (i == POLLER_THREADS_MAX)
+    return NULL;
+  if (i == server->len)
+    server->threads[server->len++] =
+        (struct poller_thread){.id = id, .core = is_core ? (int)id : -1};
+  return &server->threads[i];
 }
 
 /* A program may set each of its counters back alone. The difference is then
@@ -129,6 +126,7 @@ void poller_thread_tell(struct poller_server *server, uint64_t id,
   thread->busy = busy;
   thread->total = total;
   thread->told_tsc = now_tsc;
+  thread->is_told = true;
   server->told++;
 }
 
@@ -213,7 +211,7 @@ bool poller_thread_find(struct poller_server *server,
 void poller_thread_count(struct poller_server *server,
                          struct poller_thread *thread) {
   struct poller_cpu_time last = thread->cpu;
-  if (thread->tid == 0 || !read_cpu_time(thread))
+  if (!thread->is_told || thread->tid == 0 || !read_cpu_time(thread))
     poller_thread_forget(server, thread);
   else if (last.at_ns != 0)
     poller_thread_join(server, thread, &last);

@@ -55,6 +55,7 @@ void pollers_close(struct pollers *pollers);
 
 enum {
   POLLER_SERVERS_MAX = 64,
+  POLLER_THREADS_MAX = 1024, /* of each */
   POLLER_LOOKS = 8,
   POLLER_LOOKS_TO_ALL = 120,   /* an hour */
   POLLER_ANSWER_SIZE = 1 << 20 /* longer answers are refused */
@@ -71,6 +72,7 @@ struct poller_thread {
     uint64_t ran_ns, waited_ns, slices; /* schedstat */
     uint64_t at_ns, at_tsc;             /* when it was read */
   } cpu;
+  bool is_told; /* in the last conversation */
   bool is_attached;
   percore_slot_t slot;
 };
@@ -88,9 +90,9 @@ struct poller_server {
   int misses;               /* in a row */
   /* CLOCK_MONOTONIC: when it was asked; when it is asked and inspected next,
    * and when it may have other news. */
-  uint64_t asked_ns, due_ns, inspect_ns, say_ns, asked_tsc;
-  struct poller_thread *threads;
-  size_t len, told; /* threads; those with cycles in the answer */
+  uint64_t asked_ns, due_ns, inspect_ns, say_ns;
+  struct poller_thread threads[POLLER_THREADS_MAX];
+  size_t len, told; /* threads; cycles in the answers */
   size_t asked_on;  /* threads whose core was asked for, of DPDK */
   char answer[POLLER_ANSWER_SIZE];
   size_t length;    /* of it, so far */

@@ -29,7 +29,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (server.threads[i].core < -1 || server.threads[i].core >= CORES_MAX)
       abort();
   }
-  free(server.threads);
   free(text);
   return 0;
 }

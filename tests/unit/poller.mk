@@ -1,7 +1,9 @@
 # Unit tests of src/poller.
 if TESTS_ENABLED
 if POLLERS
-poller_unit_tests = tests/unit/test_poller_answer tests/unit/test_poller_find \
+poller_unit_tests = \
+	tests/unit/test_poller_answer \
+	tests/unit/test_poller_find \
 	tests/unit/test_pollers
 check_PROGRAMS += $(poller_unit_tests)
 TESTS += $(poller_unit_tests)

@@ -7,10 +7,7 @@ static struct poller_server server;
 
 static void begin(void) { server = (struct poller_server){.fd = -1}; }
 
-static void end(void) { free(server.threads); }
-
-const struct unit_fixtures unit_fixtures = {.before_each = begin,
-                                            .after_each = end};
+const struct unit_fixtures unit_fixtures = {.before_each = begin};
 
 static size_t take(enum poller_dialect dialect, const char *text) {
   server.dialect = dialect;
