@@ -2,10 +2,11 @@
  *
  * The cycles of a program are wall time: they go on while another task has the
  * core. So their quotient is the part of its CPU time in which the thread was
- * busy, right on average. A running thread's schedstat is up to a tick old, and
- * on cores without a tick (nohz_full) a second, unless `stat` is read first. If
- * the thread was switched in no more often than before, and lacks less than a
- * tick, it has run all the time. */
+ * busy, right on average. Percents of Open vSwitch are of all time, also of
+ * that in which the thread slept. A running thread's schedstat is up to a tick
+ * old, and on cores without a tick (nohz_full) a second, unless `stat` is read
+ * first. If the thread was switched in no more often than before, and lacks
+ * less than a tick, it has run all the time. */
 #include "poller.h"
 
 #include "base/clock.h"
@@ -179,6 +180,8 @@ void poller_thread_join(struct poller_server *server,
     ran_ns = wall_ns;
   double ran = fmin(ran_ns / wall_ns, 1);
   double absent = fmin(waited_ns / wall_ns, 1 - ran);
+  double share = server->is_percent ? fmin(thread->share / (ran + absent), 1)
+                                    : thread->share;
   if (isnan(thread->share)) {
     detach(server, thread);
     return;
@@ -187,7 +190,7 @@ void poller_thread_join(struct poller_server *server,
     attach(server, thread, last->at_tsc);
   struct percore_slot_head *head = thread->slot.head;
   percore_begin(thread->slot);
-  percore_own_add_(&head->busy_cycles, (uint64_t)(thread->share * ran * ticks));
+  percore_own_add_(&head->busy_cycles, (uint64_t)(share * ran * ticks));
   percore_own_add_(&head->absent_cycles, (uint64_t)(absent * ticks));
   percore_own_add_(&head->sleep_cycles, (uint64_t)((1 - ran - absent) * ticks));
   percore_own_add_(&head->total_cycles, total);

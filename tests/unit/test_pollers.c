@@ -342,6 +342,27 @@ TEST(useful_is_the_busy_share_of_the_cpu_time) {
   region_reader_close(reader);
 }
 
+static double useful(struct poller_thread *thread, double ran,
+                     uint64_t slices) {
+  uint64_t before = thread->slot.head->busy_cycles;
+  count(thread, ran, 0, slices);
+  return (double)(thread->slot.head->busy_cycles - before) / (double)tsc_hz;
+}
+
+/* Cycles of Open vSwitch do not go on while its thread sleeps; its percents are
+ * of all time. */
+TEST(a_thread_that_sleeps_is_as_useful_by_percents_as_by_cycles) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  thread->share = 0.75;
+  count(thread, 0.4, 0, 3);
+  assert_near(useful(thread, 0.4, 3), 0.3, 1e-6);
+  pollers->servers[0]->is_percent = true;
+  thread->share = 0.3;
+  assert_near(useful(thread, 0.4, 3), 0.3, 1e-6);
+  assert_near(useful(thread, 0.2, 3), 0.2, 1e-6); /* of another time */
+  assert_near(useful(thread, 0, 3), 0, 1e-6);
+}
+
 TEST(cleared_counters_make_no_value_that_is_too_large) {
   struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
   const double shares[] = {0.5, 0.5, NAN, 0.5, 0.5, 0.5};
@@ -378,13 +399,6 @@ TEST(a_thread_is_not_stuck_between_two_questions) {
   }
   region_workers_forget(&workers);
   region_reader_close(reader);
-}
-
-static double useful(struct poller_thread *thread, double ran,
-                     uint64_t slices) {
-  uint64_t before = thread->slot.head->busy_cycles;
-  count(thread, ran, 0, slices);
-  return (double)(thread->slot.head->busy_cycles - before) / (double)tsc_hz;
 }
 
 TEST(a_thread_that_was_never_switched_out_has_run_all_the_time) {
