@@ -6,6 +6,7 @@
 
 #include <grp.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -134,6 +135,28 @@ TEST(open_vswitch_is_found_by_the_name_of_its_thread_and_its_socket) {
 TEST(dpdk_is_found_by_the_name_of_its_thread_and_its_socket) {
   assert_null(try(&dpdk));
   assert_int_equal(find()->dialect, POLLER_DPDK);
+}
+
+static void *wait_on(void *argument) {
+  pause();
+  return argument;
+}
+
+static void use_dpdk(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, wait_on, NULL);
+  pthread_setname_np(thread, "dpdk-telemet-v2");
+}
+
+TEST(open_vswitch_with_dpdk_is_not_asked_as_dpdk) {
+  static const struct habits habits = {
+      .name = "ovs-vswitchd", .socket = "ovs.ctl", .prepare = use_dpdk};
+  size_t found = 0;
+  assert_null(try(&habits));
+  for (size_t i = 0; i < pollers->len; i++)
+    found += pollers->servers[i]->pid == child;
+  assert_int_equal(found, 1);
+  assert_int_equal(find()->dialect, POLLER_OVS);
 }
 
 TEST(a_program_is_found_once) {
@@ -360,6 +383,22 @@ TEST(a_connection_is_kept_while_its_program_is_inspected) {
 TEST(a_thread_with_the_name_but_without_a_socket_is_not_asked) {
   static const struct habits habits = {.name = "ovs-vswitchd"};
   assert_string_equal(try(&habits), "it has no socket");
+}
+
+static int lowest_descriptor(void) {
+  int fd = dup(0);
+  close(fd);
+  return fd;
+}
+
+TEST(a_program_that_cannot_be_asked_takes_no_descriptor) {
+  static const struct habits habits = {.name = "ovs-vswitchd"};
+  start(&habits);
+  struct poller_server *server = find();
+  int lowest = lowest_descriptor();
+  assert_non_null(poller_connect(server, 0));
+  assert_int_equal(server->fd, -1);
+  assert_int_equal(lowest_descriptor(), lowest);
 }
 
 static void enter_root(void) {
