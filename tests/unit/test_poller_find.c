@@ -166,6 +166,19 @@ TEST(a_program_is_found_once) {
   assert_ptr_equal(find(), server);
 }
 
+static void change_name(void) { prctl(PR_SET_NAME, "other"); }
+
+TEST(a_program_that_changes_its_name_stays_the_same_program) {
+  static const struct habits habits = {
+      .name = "ovs-vswitchd", .socket = "ovs.ctl", .later = change_name};
+  start(&habits);
+  struct poller_server *server = find();
+  assert_null(poller_connect(server, 0));
+  let_go();
+  assert_ptr_equal(find(), server);
+  assert_null(poller_connect(server, 61 * NS_PER_S));
+}
+
 TEST(a_program_that_starts_after_many_looks_is_found) {
   for (int i = 0; i < 3 * POLLER_LOOKS; i++)
     pollers_find(pollers);
