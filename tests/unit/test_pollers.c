@@ -224,6 +224,41 @@ TEST(the_thread_that_has_used_most_of_the_core_is_joined) {
   assert_int_equal(server->threads[0].tid, poller_tid);
 }
 
+static uint64_t ran_ns(int tid) {
+  char path[64];
+  unsigned long ran;
+  snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", tid);
+  FILE *file = fopen(path, "r");
+  assert_int_equal(fscanf(file, "%lu", &ran), 1);
+  fclose(file);
+  return ran;
+}
+
+TEST(the_cpu_time_of_a_thread_is_the_kernels) {
+  sem_post(&works);
+  sem_wait(&has_worked);
+  const struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  uint64_t before = ran_ns(thread->tid);
+  ask();
+  assert_in_range(thread->cpu.ran_ns, before, ran_ns(thread->tid));
+}
+
+static void answer_for_two(struct program *program, int fd, unsigned n) {
+  if (n > 0)
+    put(fd, "{\"/eal/lcore/info\":{\"lcore_id\":%u,\"cpuset\":[%d]}}",
+        LCORE + n - 1, program->core);
+  else
+    put(fd, "{\"/eal/lcore/usage\":{\"lcore_ids\":[7,8],\"busy_cycles\":[1,1],"
+            "\"total_cycles\":[2,2]}}");
+}
+
+TEST(two_lcores_are_not_the_same_thread) {
+  const struct poller_server *server = start_dpdk(answer_for_two);
+  assert_int_equal(server->len, 2);
+  assert_int_equal(server->threads[1].core, core);
+  assert_int_not_equal(server->threads[0].tid, server->threads[1].tid);
+}
+
 TEST(an_lcore_whose_thread_is_not_bound_counts_nothing_and_is_told) {
   programs[0].core = 8000;
   start(&programs[0], POLLER_DPDK, answer_well);
