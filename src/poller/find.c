@@ -1,8 +1,8 @@
 /* find.c: finds programs by the names of their threads, in all containers.
  *
  * Reading the names of all threads takes 10 us for each, so each process is
- * looked at for some minutes only: a program may take a while to start. Once an
- * hour, all are: a script may have become one. New processes have larger
+ * looked at for some minutes only: a program may take a while to start. Every
+ * four hours, all are: a script may have become one. New processes have larger
  * numbers than those before, so /proc is read on from there, unless numbers
  * have begun again. */
 #include "poller.h"

@@ -57,7 +57,7 @@ enum {
   POLLER_SERVERS_MAX = 64,
   POLLER_THREADS_MAX = 1024, /* of each */
   POLLER_LOOKS = 8,
-  POLLER_LOOKS_TO_ALL = 120,   /* an hour */
+  POLLER_LOOKS_TO_ALL = 480,   /* four hours */
   POLLER_ANSWER_SIZE = 1 << 20 /* longer answers are refused */
 };
 

@@ -201,7 +201,7 @@ TEST(a_program_is_looked_at_while_it_starts) {
   assert_non_null(find());
 }
 
-TEST(a_process_that_becomes_a_poller_late_is_found_within_an_hour) {
+TEST(a_process_that_becomes_a_poller_late_is_found_within_four_hours) {
   start(&slow);
   for (int i = 0; i < 3 * POLLER_LOOKS; i++)
     assert_null(find());
