@@ -363,6 +363,17 @@ TEST(interrupts_that_come_while_a_core_polls_are_within_the_bounds) {
   assert_true(bounds.low <= 0.5 && 0.5 <= bounds.high);
 }
 
+TEST(a_core_that_only_polls_is_known_to_be_busy) {
+  PLAY(1);
+  struct fake_core *core = &play.fake->cores[0];
+  play.fake->cpuidle_states = 3;
+  core->idle = core->polled = core->load = 1;
+  play_open_for(&play, 10);
+  struct bounds bounds = play_bounds(&play, 0);
+  assert_near(bounds.low, 1, 0.1);
+  assert_near(bounds.high, 1, PLAY_EXACT);
+}
+
 /* The judgement has them read every 4.6 s. */
 TEST(files_of_the_idle_driver_are_read_only_where_they_are_needed) {
   for (int counter = 0; counter < 2; counter++)

@@ -321,3 +321,18 @@ TEST(each_core_has_the_load_of_its_busiest_sibling) {
   assert_nan(
       snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
 }
+
+/* As they may while a core goes offline. */
+TEST(lists_of_siblings_that_contradict_each_other_end) {
+  static const char *const siblings[] = {"0-1\n", "1-2\n", "1-2\n"};
+  FIGURES_PLAY(3, 0);
+  for (int core = 0; core < 3; core++) {
+    it.play.fake->cores[core].load = 0.1 * (core + 1);
+    fake_machine_filef(
+        it.play.fake, siblings[core],
+        "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", core);
+  }
+  figures_play_start(&it);
+  struct snapshot *snapshot = figures_play_seconds(&it, 1);
+  assert_near(snapshot->cores[0].sibling_busy, 0.3, PLAY_EXACT);
+}
