@@ -21,8 +21,8 @@ static void step(void);
 #define WRITE_ONCE(x, value) (step(), (x) = (value))
 
 static void *bpf_map_lookup_elem(const void *map, const void *key) {
-  (void)map, (void)key;
-  return &word;
+  (void)map;
+  return *(const uint32_t *)key == 0 ? &word : NULL; /* its only element */
 }
 
 static uint64_t bpf_ktime_get_ns(void) {

@@ -1,9 +1,10 @@
-/* Tests how the idle clock is pinned and read, in a kernel that the tests play:
+/* Tests how clocks are loaded, pinned and read, in a kernel that the tests play:
  * a real one lets only root do so. */
 #include "unit.h"
 
 #include "base/bpf.h"
 #include "cycles/programs.h"
+#include "cycles/softirq_words.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -13,6 +14,21 @@
 
 #define MAP_PIN "idle_clock"
 enum { FOLDER_FD = 100000, MAP_FD, FILES = 40, CORES = 4 };
+
+/* What a skeleton loads, in the order of the source. */
+enum {
+  IDLE_MAP_FD = 200000,
+  SOFTIRQ_MAP_FD,
+  ON_IDLE_FD,
+  ON_IDLE_WITHOUT_POLL_FD,
+  ON_INTERRUPT_FD,
+  ON_START_FD,
+  ON_HARD_ENTRY_FD,
+  ON_HARD_EXIT_FD,
+  ON_SOFTIRQ_ENTRY_FD,
+  ON_SOFTIRQ_EXIT_FD,
+  LINK_FD,
+};
 
 /* The kernel's files, of which those in the folder are pins. */
 static struct {
@@ -30,6 +46,9 @@ static struct {
   const char *refused; /* the path, or the call, that fails with `error` */
   int error;
   union bpf_attr attr; /* of the last call of bpf(2) */
+  bool unprivileged;
+  int programs[FILES]; /* that were attached, in their order */
+  int programs_len;
 } kernel;
 
 static struct programs programs;
@@ -158,10 +177,44 @@ static const char *text_at(uint64_t address) {
   return (const char *)(uintptr_t)address;
 }
 
+/* Plays the loader of a skeleton, which ends with what it has loaded. */
+static void run_loader(const union bpf_attr *attr) {
+  struct {
+    struct {
+      int fd;
+      uint32_t entries;
+      uint64_t initial;
+    } maps[ON_IDLE_FD - IDLE_MAP_FD];
+    int programs[LINK_FD - ON_IDLE_FD];
+  } loaded = {0};
+  for (int i = 0; i < ON_IDLE_FD - IDLE_MAP_FD; i++)
+    loaded.maps[i].fd = IDLE_MAP_FD + i;
+  for (int i = 0; i < LINK_FD - ON_IDLE_FD; i++)
+    loaded.programs[i] = ON_IDLE_FD + i;
+  memcpy((char *)(uintptr_t)attr->test.ctx_in + attr->test.ctx_size_in -
+             sizeof loaded,
+         &loaded, sizeof loaded);
+}
+
+static int attach(const union bpf_attr *attr) {
+  if (call("attach", text_at(attr->raw_tracepoint.name)) != 0)
+    return -1;
+  kernel.programs[kernel.programs_len] = (int)attr->raw_tracepoint.prog_fd;
+  return LINK_FD + kernel.programs_len++;
+}
+
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...) {
   va_list arguments;
   va_start(arguments, number);
+  if (number == SYS_capget) {
+    (void)va_arg(arguments, void *);
+    struct __user_cap_data_struct *data =
+        va_arg(arguments, struct __user_cap_data_struct *);
+    va_end(arguments);
+    data->effective = kernel.unprivileged ? 0 : 1U << CAP_SYS_ADMIN;
+    return 0;
+  }
   enum bpf_cmd command = va_arg(arguments, enum bpf_cmd);
   const union bpf_attr *attr = va_arg(arguments, const union bpf_attr *);
   va_end(arguments);
@@ -180,8 +233,19 @@ long __wrap_syscall(long number, ...) {
     memcpy((void *)(uintptr_t)attr->value, kernel.words,
            (size_t)kernel.words_len * sizeof kernel.words[0]);
     return call("lookup", "");
+  case BPF_MAP_CREATE: /* of the loader, and below its program */
+  case BPF_PROG_LOAD:
+    return __real_open("/dev/null", O_RDONLY);
+  case BPF_MAP_UPDATE_ELEM:
+    return 0;
+  case BPF_RAW_TRACEPOINT_OPEN:
+    return attach(attr);
   case BPF_PROG_TEST_RUN:
-    return call("run", "");
+    if (call("run", "") != 0)
+      return -1;
+    if (attr->test.ctx_in != 0)
+      run_loader(attr);
+    return 0;
   default:
     fail_msg("bpf(%d)", (int)command);
     return -1;
@@ -209,6 +273,116 @@ static int read_words(void) {
   for (int core = 0; core < CORES && status == 0; core++)
     assert_int_equal(words[core], 10 + core);
   return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * Loading
+ */
+
+/* Loads a clock on a kernel that lacks a tracepoint, unless that is NULL, or
+ * refuses it with another error. */
+static int load_without(const char *tracepoint, int error, enum clock_kind kind,
+                        bool state0_polls) {
+  setup();
+  kernel.refused = tracepoint;
+  kernel.error = error;
+  int status = programs_load(&programs, kind, state0_polls, why);
+  if (status == -ENOSYS) {
+    print_message("skipped: %s\n", why);
+    skip();
+  }
+  return status;
+}
+
+static bool was_attached(const char *tracepoint) {
+  char line[64];
+  snprintf(line, sizeof line, "attach %s\n", tracepoint);
+  return strstr(kernel.said, line) != NULL;
+}
+
+static bool ends_with(const char *text, const char *end) {
+  return strlen(text) >= strlen(end) &&
+         strcmp(text + strlen(text) - strlen(end), end) == 0;
+}
+
+TEST(halts_begin_after_all_that_ends_them_is_attached) {
+  for (int polls = 0; polls < 2; polls++) {
+    assert_int_equal(load_without(NULL, 0, CLOCK_IDLE, polls), 0);
+    assert_true(ends_with(kernel.said, "attach softirq_entry\n"
+                                       "attach irq_handler_entry\n"
+                                       "attach cpu_idle\n"));
+    int last = kernel.programs_len - 1;
+    assert_int_equal(kernel.programs[last],
+                     polls ? ON_IDLE_FD : ON_IDLE_WITHOUT_POLL_FD);
+    for (int i = 0; i < last; i++)
+      assert_int_equal(kernel.programs[i], ON_INTERRUPT_FD);
+    assert_int_equal(programs.map, IDLE_MAP_FD);
+    assert_int_equal(programs.start, ON_START_FD);
+    assert_int_equal(programs.links[0], LINK_FD + last);
+    assert_int_equal(programs.value_size, sizeof(int64_t));
+  }
+}
+
+TEST(softirqs_begin_after_all_that_ends_them_is_attached) {
+  assert_int_equal(load_without(NULL, 0, CLOCK_SOFTIRQ, false), 0);
+  assert_true(ends_with(kernel.said, "attach irq_handler_exit\n"
+                                     "attach irq_handler_entry\n"
+                                     "attach softirq_exit\n"
+                                     "attach softirq_entry\n"));
+  static const int order[] = {ON_HARD_EXIT_FD, ON_HARD_ENTRY_FD,
+                              ON_SOFTIRQ_EXIT_FD, ON_SOFTIRQ_ENTRY_FD};
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(kernel.programs[kernel.programs_len - 4 + i], order[i]);
+  assert_int_equal(programs.value_size, sizeof(struct softirq_words));
+  assert_int_equal(programs.map, SOFTIRQ_MAP_FD);
+  assert_int_equal(programs.start, -1);
+}
+
+TEST(a_clock_without_a_tracepoint_that_it_needs_is_not_loaded) {
+  static const struct {
+    const char *tracepoint;
+    enum clock_kind kind;
+  } needed[] = {{"cpu_idle", CLOCK_IDLE},
+                {"irq_handler_entry", CLOCK_IDLE},
+                {"softirq_entry", CLOCK_IDLE},
+                {"softirq_exit", CLOCK_SOFTIRQ},
+                {"irq_handler_exit", CLOCK_SOFTIRQ}};
+  for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+    assert_int_equal(
+        load_without(needed[i].tracepoint, ENOENT, needed[i].kind, true),
+        -ENOENT);
+    assert_non_null(strstr(why, needed[i].tracepoint));
+    assert_int_equal(programs.map, -1);
+  }
+}
+
+#ifdef __x86_64__
+TEST(a_kind_of_interrupt_without_tracepoints_keeps_no_clock_from_running) {
+  assert_int_equal(load_without("reschedule_entry", ENOENT, CLOCK_IDLE, true),
+                   0);
+  assert_true(was_attached("local_timer_entry"));
+  assert_int_equal(load_without("reschedule_entry", EPERM, CLOCK_IDLE, true),
+                   -EPERM);
+}
+
+/* Otherwise, all time from then on would be that of an interrupt. */
+TEST(no_interrupt_begins_whose_end_has_no_tracepoint) {
+  assert_int_equal(
+      load_without("reschedule_exit", ENOENT, CLOCK_SOFTIRQ, false), 0);
+  assert_false(was_attached("reschedule_entry"));
+  assert_true(was_attached("local_timer_entry"));
+  assert_true(was_attached("call_function_entry"));
+}
+#endif
+
+TEST(programs_that_may_not_be_loaded_are_explained) {
+  kernel.unprivileged = true;
+  assert_true(programs_load(&programs, CLOCK_IDLE, true, why) < 0);
+  assert_string_equal(kernel.said, "");
+  if (strstr(why, "built without") == NULL)
+    assert_non_null(strstr(why, "CAP_BPF and CAP_PERFMON"));
+  assert_int_equal(load_without("run", EPERM, CLOCK_IDLE, true), -EPERM);
+  assert_non_null(strstr(why, "seccomp"));
 }
 
 /* ---------------------------------------------------------------------------
