@@ -322,17 +322,14 @@ TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
   play_end(&play);
 }
 
-TEST(a_counter_for_isolated_cores_is_proposed_once_with_its_cost) {
-  for (int counter = 0; counter < 2; counter++) {
-    PLAY(2);
-    if (counter)
-      fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+TEST(a_proven_counter_for_isolated_cores_is_proposed_once_with_its_cost) {
+  for (int proven = 0; proven < 2; proven++) {
+    PLAY_MPERF(2, 0);
     isolate(&play, "1\n");
     play_open(&play);
-    if (counter)
-      play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+    play_proof(&play, SOURCE_MPERF, proven ? PROOF_PROVEN : PROOF_UNPROVEN);
     play_seconds(&play, 200);
-    assert_int_equal(play_said(&play, "IsolatedCores", "hardware", "25 us"),
-                     counter);
+    assert_int_equal(play_said(&play, "IsolatedCores", "uses mperf", "25 us"),
+                     proven);
   }
 }

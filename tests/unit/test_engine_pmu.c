@@ -221,6 +221,30 @@ TEST(mperf_of_a_hybrid_is_proven_on_each_kind_of_core) {
           ->opens > 0);
 }
 
+/* The other core is idler. */
+TEST(a_condemned_source_is_proven_where_it_was_condemned) {
+  if (!may_use_two_cores()) {
+    print_message("skipped: this process may not use cores 0 and 1\n");
+    skip();
+  }
+  for (int condemned = 0; condemned < 2; condemned++) {
+    PLAY_MPERF(2, 0.1);
+    play.fake->cores[condemned].load = 0.2;
+    fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                         FAKE_PER_UNHALTED, PLAY_TSC_HZ)
+        ->core = condemned;
+    play.options.cancel = &cancelled;
+    play_open_for(&play, 10);
+    play.engine->sources[0].condemned_core = condemned;
+    int *opens = &fake_machine_find_counter(play.fake, FAKE_MSR_TYPE,
+                                            FAKE_MSR_MPERF, condemned)
+                      ->opens;
+    int before = *opens;
+    engine_prove(play.engine);
+    assert_int_equal(*opens, before + 1);
+  }
+}
+
 TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
   PLAY_WITH(start_hybrid(&play, "2-3\n"));
   fake_machine_plain_server(play.fake);
