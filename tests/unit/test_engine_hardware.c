@@ -82,6 +82,22 @@ TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
   }
 }
 
+TEST(idle_time_that_the_tick_samples_covers_no_second_of_a_starved_counter) {
+  PLAY_MPERF(1, 1);
+  struct fake_core *core = &play.fake->cores[0];
+  core->seen = 0.1;
+  core->idle = 0.9;
+  play_open(&play);
+  play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
+  play_seconds(&play, 10);
+  struct core_totals begin = play_core(&play, 0)->total;
+  core->running = 0;
+  play_seconds(&play, 1);
+  core->running = 1;
+  play_seconds(&play, 1);
+  assert_near(engine_load(&begin, &play_core(&play, 0)->total), 1, PLAY_EXACT);
+}
+
 TEST(without_a_steady_tsc_counters_need_their_frequency) {
   for (int configured = 0; configured < 2; configured++) {
     PLAY_MPERF(2, 0.37);
