@@ -197,6 +197,7 @@ static void free_watch(void) {
       region_sum_free(sum);
     }
     assert_int_equal(budget->memory.used, 0);
+    assert_int_equal(budget->instances, 0);
     free(budget);
   }
   region_tile_free(&watch->tile);

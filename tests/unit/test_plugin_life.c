@@ -4,6 +4,7 @@
 
 #include "cycles/sampler.h"
 #include "plugin/region_thread.h"
+#include "plugin/region_workers.h"
 #include "poller/poller.h"
 
 #include "unit.h"
@@ -45,6 +46,7 @@ static struct {
   int status; /* what region_thread_keep returns */
   unsigned news, keeps, stops;
   uint64_t interval_ns;
+  struct empty_polls *polls;
 } region_stub;
 
 struct region_thread *
@@ -53,6 +55,7 @@ region_thread_new(const struct region_watch_options *options,
   assert_true(began_boottime_ns > 0);
   region_stub.news++;
   region_stub.interval_ns = options->interval_ns;
+  region_stub.polls = options->empty_polls;
   return (struct region_thread *)(void *)&region_stub;
 }
 
@@ -168,6 +171,23 @@ TEST(each_snapshot_is_dispatched_without_a_read) {
   assert_int_equal(fake.values_len, 2 * values_len);
   assert_int_equal(read_once(), 0);
   assert_int_equal(fake.values_len, 2 * values_len);
+}
+
+/* Of two cores that poll all the time, one without finding work. */
+TEST(what_the_thread_of_regions_tells_of_empty_polls_is_not_taken) {
+  struct core_figures cores[] = {{.core = 0, .online = true, .busy = 1},
+                                 {.core = 1, .online = true, .busy = 1}};
+  struct snapshot snapshot = {
+      .time_ns = 1000 * SECOND, .cores_len = 2, .cores = cores};
+  const struct topology none = {0};
+  cores[0].taken = cores[1].taken = NAN;
+  assert_int_equal(fake.init(), 0);
+  region_stub.polls->stamp_ns = snapshot.time_ns;
+  region_stub.polls->end = 1;
+  region_stub.polls->polled_empty[0] = 1;
+  stub.options.publish(stub.options.context, &snapshot, &none);
+  assert_near(cores[0].taken, 0, 0);
+  assert_near(cores[1].taken, 1, 0);
 }
 
 TEST(without_a_source_the_only_read_fails) {

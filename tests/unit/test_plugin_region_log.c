@@ -68,6 +68,23 @@ TEST(at_most_100_lines_are_logged_in_an_hour) {
   assert_int_equal(fake_count_logged(LOG_WARNING), lines + 2);
 }
 
+TEST(each_condition_that_was_left_out_is_counted_once) {
+  char name[16], text[64];
+  enum { REGIONS = 200, ENDS = 500 };
+  for (int again = 0; again < 3; again++)
+    for (unsigned user = 1; user <= REGIONS; user++) {
+      snprintf(name, sizeof(name), "r%u", user);
+      warn(name, user);
+    }
+  size_t lines = fake_count_logged(LOG_WARNING);
+  assert_in_range(lines, 90, 100);
+  for (unsigned user = 1; user <= ENDS; user++)
+    assert_false(region_log_takes(about("gone", user)));
+  snprintf(text, sizeof(text), "left out: %zu,", REGIONS - lines + ENDS);
+  region_log_begin(&region_log, 2 * 3600 * SECOND_NS);
+  assert_non_null(fake_logged(LOG_WARNING, text));
+}
+
 TEST(one_user_leaves_lines_to_others) {
   for (unsigned i = 0; i < 1000; i++)
     (void)region_log_takes(about("evil", 20001));

@@ -369,6 +369,35 @@ TEST(a_state_of_several_instances_is_no_value) {
   assert_count(HOST "slow_requests", "all", "gate", 9);
 }
 
+TEST(a_gauge_that_cannot_be_combined_is_a_value_of_one_core_of_one_instance) {
+  static const struct percore_field level = {
+      .name = "level",
+      .unit = "1",
+      .kind = PERCORE_GAUGE,
+      .aggregation = PERCORE_NONE};
+  static const struct percore_table tank = {
+      .name = "tank", .fields = &level, .field_count = 1};
+  percore_slot_t slots[2];
+  for (unsigned i = 0; i < 2; i++) {
+    struct percore_region *region =
+        create(i, i == 0 ? "east" : "west", &tank, 1);
+    slots[i] = unit_attach(region, 1);
+    percore_set(percore_core_row(slots[i], unit_core_table(region, 0), 0), 0,
+                3);
+    if (i == 0)
+      begin_watch("");
+    else
+      play_round(SECOND);
+    assert_none(HOST "tank_level", "all", "all");
+    if (i == 0)
+      assert_true(gauge("percore_unit_tank_level", "1", "all") == 3);
+    else
+      assert_none("percore_unit_tank_level", "1", "all");
+  }
+  for (unsigned i = 0; i < 2; i++)
+    assert_int_equal(percore_detach(served[i], slots[i]), 0);
+}
+
 static const struct percore_field cycles_fields[] = {
     {.name = "work_cycles", .unit = "cycles"},
     {.name = "cycles", .unit = "cycles"},
