@@ -258,6 +258,14 @@ TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
                      core < 2 ? SOURCE_MPERF : SOURCE_IDLE);
 }
 
+TEST(a_pmu_whose_list_of_cores_is_malformed_is_not_used) {
+  PLAY_WITH(start_hybrid(&play, "2-3,x\n"));
+  play_open_for(&play, 2);
+  for (int core = 0; core < 4; core++)
+    assert_int_equal(play_source(&play, core),
+                     core < 2 ? SOURCE_REF_CYCLES : SOURCE_IDLE);
+}
+
 TEST(a_core_that_comes_online_uses_its_current_pmu) {
   PLAY_WITH(start_hybrid(&play, "2\n"));
   fake_machine_online(play.fake, 3, false);
