@@ -211,6 +211,7 @@ static double hidden(double steal, double woken, double seen) {
   it.play.fake->cores[1].woken = woken;
   it.play.fake->cores[1].seen = seen;
   figures_play_start(&it);
+  figures_play_seconds(&it, 10); /* then, no total is 0 */
   struct snapshot *snapshot = figures_play_seconds(&it, 10);
   double value = snapshot->cores[1].hidden;
   figures_play_end(&it);

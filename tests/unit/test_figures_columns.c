@@ -4,6 +4,12 @@
 
 #define CPU "/sys/devices/system/cpu"
 
+/* Starts with an interval, so that no total is 0 when the next one begins. */
+static void start(struct figures_play *it) {
+  figures_play_start(it);
+  figures_play_seconds(it, 1);
+}
+
 /* ---------------------------------------------------------------------------
  * Columns
  */
@@ -14,7 +20,7 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   it.play.fake->cores[1].seen = 0.004;
   it.play.fake->cores[2].load = 0.0665; /* the work runs at the ticks */
   it.play.fake->cores[2].seen = 0.999;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_near(snapshot->cores[0].hidden, 0, 1e-3);
   assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
@@ -30,7 +36,7 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
 TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
   FIGURES_PLAY(2, 0.5);
   it.play.fake->cores[1].seen = 1000;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_near(snapshot->cores[0].hidden, 0, 1e-3);
   assert_nan(snapshot->cores[1].hidden);
@@ -42,7 +48,7 @@ TEST(idle_polls_are_load_but_neither_taken_nor_hidden) {
     FIGURES_PLAY(2, 0.2);
     it.play.options.source = counter ? SOURCE_AUTO : SOURCE_IDLE;
     it.play.fake->cpuidle_states = 3;
-    figures_play_start(&it);
+    start(&it);
     struct core_figures *core = &figures_play_seconds(&it, 10)->cores[1];
     assert_nan(core->idle_poll);
     assert_nan(core->taken);
@@ -71,7 +77,7 @@ TEST(idle_polls_are_load_but_neither_taken_nor_hidden) {
 TEST(while_idle_polls_are_unknown_so_is_what_is_taken) {
   FIGURES_PLAY(2, 0.2);
   it.play.fake->cpuidle_states = 3;
-  figures_play_start(&it);
+  start(&it);
   figures_play_seconds(&it, 10);
   struct fake_core *polls = &it.play.fake->cores[1];
   polls->load = 0.5;
@@ -94,7 +100,7 @@ TEST(steal_is_a_share_of_wall_time) {
   it.play.fake->cores[1].steal = 0.4;
   it.play.fake->steal_apart = true;
   fake_machine_btf(it.play.fake, "idle_stealtime");
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_true(snapshot->hypervisor);
   assert_near(snapshot->cores[0].steal, 0, 1e-3);
@@ -108,7 +114,7 @@ TEST(steal_is_a_share_of_wall_time) {
 TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
   FIGURES_PLAY(2, 0.5);
   it.play.options.source = SOURCE_IDLE;
-  figures_play_start(&it);
+  start(&it);
   play_proof(&it.play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
   figures_play_seconds(&it, 1);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
@@ -121,7 +127,7 @@ TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
 TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
   FIGURES_PLAY(2, 0.5);
   core_set_add(&it.play.fake->stat_hidden, 1);
-  figures_play_start(&it);
+  start(&it);
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
   for (int core = 0; core < 2; core++) {
@@ -143,7 +149,7 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
 
 TEST(the_busy_frequency_is_base_times_boost) {
   FIGURES_PLAY(1, 0.1);
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
   assert_near(snapshot->cores[0].counter_running, 1, PLAY_EXACT);
@@ -153,7 +159,7 @@ TEST(the_busy_frequency_is_base_times_boost) {
 TEST(the_source_idle_has_no_frequency) {
   FIGURES_PLAY(1, 0.1);
   it.play.options.source = SOURCE_IDLE;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].frequency_hz);
   assert_nan(snapshot->cores[0].counter_running);
@@ -167,7 +173,7 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
                        PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
   it.play.options.ipc = true;
   it.play.fake->cores[1].running = 0.25;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
   assert_near(snapshot->cores[0].ipc_running, 1, PLAY_EXACT);
@@ -196,7 +202,7 @@ TEST(without_cycles_instructions_per_cycle_are_unknown) {
   fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
                        PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
   it.play.options.ipc = true;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].ipc);
   assert_nan(snapshot->cores[0].frequency_hz);
@@ -206,7 +212,7 @@ TEST(residency_is_a_share_of_the_interval) {
   FIGURES_PLAY(2, 0.3);
   it.options.cstates = true;
   it.play.fake->cpuidle_states = 3;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 10);
   const struct core_figures *core = &snapshot->cores[1];
   assert_int_equal(core->cstates.states_len, 3);
@@ -221,7 +227,7 @@ TEST(residency_is_a_share_of_the_interval) {
 TEST(c_states_are_not_read_unless_wanted) {
   FIGURES_PLAY(1, 0.3);
   it.play.fake->cpuidle_states = 3;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_int_equal(snapshot->cores[0].cstates.states_len, 0);
 }
@@ -238,7 +244,7 @@ TEST(a_snapshot_counts_the_cores_of_each_source) {
   broken->core = 6;
   broken->open_error = ENOENT;
   fake_machine_online(it.play.fake, 7, false);
-  figures_play_start(&it);
+  start(&it);
   play_proof(&it.play, SOURCE_MPERF, PROOF_PROVEN);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   const struct self_figures *self = &snapshot->self;
@@ -258,7 +264,7 @@ TEST(an_isolated_core_counts_even_if_it_is_not_selected) {
   core_set_add(&selected, 0);
   it.play.options.cores = &selected;
   core_set_add(&it.play.options.also_isolated, 3);
-  figures_play_start(&it);
+  start(&it);
   for (int i = 0; i < 2; i++) {
     struct snapshot *snapshot = figures_play_seconds(&it, 1);
     assert_int_equal(snapshot->cores_len, 1);
@@ -271,7 +277,7 @@ TEST(cores_without_value_are_counted) {
   FIGURES_PLAY(4, 0.5);
   fake_machine_file(it.play.fake, CPU "/isolated", "2-3\n");
   it.play.options.isolated_cores = ISOLATED_CORES_SKIP;
-  figures_play_start(&it);
+  start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_int_equal(snapshot->self.cores_without_value, 2);
   assert_int_equal(snapshot->self.cores_online, 4);
@@ -283,7 +289,7 @@ TEST(no_snapshot_of_256_cores_holds_a_figure_out_of_range) {
     it.play.fake->cores[core].load = core / 255.0;
     it.play.fake->cores[core].seen = 1 - core / 255.0;
   }
-  figures_play_start(&it);
+  start(&it);
   figures_play_windows(&it, 3);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_int_equal(snapshot->cores_len, 256);
@@ -306,13 +312,21 @@ TEST(times_seen_by_the_tick_are_shares_without_overlap) {
   fake_machine_file(it.play.fake, "/proc/stat",
                     "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n");
   figures_play_start(&it);
-  fake_machine_file(it.play.fake, "/proc/stat",
-                    "cpu0 3000 1000 1500 3200 600 100 400 200 2000 500\n"
-                    "cpu1 0 0 0 6000 0 0 4000 0 0 0\n");
-  struct snapshot *snapshot = figures_play_seconds(&it, 100);
-  for (int core = 0; core < 2; core++)
-    for (int i = 0; i < TIMES; i++)
-      assert_near(snapshot->cores[core].time[i], shares[core][i], 1e-6);
+  struct snapshot *snapshot = NULL;
+  for (int interval = 1; interval <= 2; interval++) {
+    char rows[128];
+    snprintf(rows, sizeof rows,
+             "cpu0 %d000 %d000 %d %d %d00 %d00 %d00 %d00 %d000 %d\n"
+             "cpu1 0 0 0 %d000 0 0 %d000 0 0 0\n",
+             3 * interval, interval, 1500 * interval, 3200 * interval,
+             6 * interval, interval, 4 * interval, 2 * interval, 2 * interval,
+             500 * interval, 6 * interval, 4 * interval);
+    fake_machine_file(it.play.fake, "/proc/stat", rows);
+    snapshot = figures_play_seconds(&it, 100);
+    for (int core = 0; core < 2; core++)
+      for (int i = 0; i < TIMES; i++)
+        assert_near(snapshot->cores[core].time[i], shares[core][i], 1e-6);
+  }
   const struct spread_figures *softirq =
       &snapshot->aggregates[0].time[TIME_SOFTIRQ];
   assert_near(softirq->mean, 0.22, 1e-6);
@@ -325,7 +339,7 @@ TEST(figures_that_are_asked_for_in_vain_are_reported_once) {
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.3);
   it.options.schedstat = it.play.options.frequency = true;
-  figures_play_start(&it);
+  start(&it);
   figures_play_windows(&it, 3);
   assert_int_equal(
       fake_journal_count(&it.play.journal, "switches", "/proc/schedstat", NULL),
@@ -336,7 +350,7 @@ TEST(figures_that_are_asked_for_in_vain_are_reported_once) {
   figures_play_prepare(&it, 2, 0.3);
   it.play.options.source = SOURCE_IDLE;
   it.play.options.frequency = true;
-  figures_play_start(&it);
+  start(&it);
   figures_play_windows(&it, 3);
   assert_int_equal(fake_journal_count(&it.play.journal, "schedstat", NULL), 0);
   assert_int_equal(
@@ -349,7 +363,7 @@ TEST(what_the_scheduler_counts_comes_from_schedstat) {
   it.options.schedstat = true;
   fake_machine_file(it.play.fake, "/proc/schedstat",
                     "version 17\ncpu0 0 0 0 0 0 0 9 1000000000 10\n");
-  figures_play_start(&it);
+  start(&it);
   fake_machine_file(it.play.fake, "/proc/schedstat",
                     "version 17\ncpu0 0 0 0 0 0 0 2500000009 16000000000 70\n");
   struct snapshot *snapshot = figures_play_seconds(&it, 10);
@@ -369,7 +383,7 @@ TEST(what_the_scheduler_counts_comes_from_schedstat) {
  */
 TEST(stolen_time_reveals_a_hypervisor) {
   FIGURES_PLAY(2, 0.3);
-  figures_play_start(&it);
+  start(&it);
   for (int stolen = 0; stolen < 3; stolen++) {
     it.play.fake->cores[1].steal = stolen == 1 ? 0.2 : 0;
     struct snapshot *snapshot = figures_play_seconds(&it, 1);
