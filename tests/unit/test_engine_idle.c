@@ -363,6 +363,23 @@ TEST(interrupts_that_come_while_a_core_polls_are_within_the_bounds) {
   assert_true(bounds.low <= 0.5 && 0.5 <= bounds.high);
 }
 
+/* A poll is counted when it ends, and the columns are truncated: here, idle time
+ * by 9.9 ms before the window and not after it. */
+TEST(a_poll_that_is_under_way_is_within_the_bounds) {
+  PLAY(1);
+  struct fake_core *core = &play.fake->cores[0];
+  play.fake->cpuidle_states = 3;
+  play.fake->poll_ns = 10 * FAKE_MS;
+  core->idle = 1;
+  play_open_for(&play, 2);
+  play_sample(&play, FAKE_SECOND + 99 * FAKE_MS / 10);
+  fake_machine_run(play.fake, 2 * FAKE_MS / 10);
+  core->load = core->polled = 1;
+  play_sample(&play, 599 * FAKE_MS / 10);
+  struct bounds bounds = play_bounds(&play, 0);
+  assert_true(bounds.low <= 599.0 / 601 && 599.0 / 601 <= bounds.high);
+}
+
 TEST(a_core_that_only_polls_is_known_to_be_busy) {
   PLAY(1);
   struct fake_core *core = &play.fake->cores[0];
