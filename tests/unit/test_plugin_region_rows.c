@@ -1582,7 +1582,8 @@ TEST(instances_that_have_ended_leave_their_values_to_others) {
   assert_null(fake_logged(LOG_WARNING, "MaxValues"));
 }
 
-TEST(many_tables_have_no_more_than_max_values) {
+/* Creates a region with 100 tables, each with a row. */
+static void create_tables(void) {
   enum { TABLES_LEN = 100 };
   static char names[TABLES_LEN][8];
   struct percore_table tables[TABLES_LEN];
@@ -1594,6 +1595,17 @@ TEST(many_tables_have_no_more_than_max_values) {
   struct percore_region *region = create(0, NULL, tables, TABLES_LEN);
   for (unsigned t = 0; t < TABLES_LEN; t++)
     row_of(region, t, "a");
+}
+
+TEST(many_tables_are_read_in_pieces_however_small_they_are) {
+  create_tables();
+  host_now_ns = hours_pass;
+  begin_watch("");
+  assert_true(snapshot->partial);
+}
+
+TEST(many_tables_have_no_more_than_max_values) {
+  create_tables();
   host_values_max = 60;
   start_watch("");
   for (int i = 0; i < 3; i++) {
