@@ -252,7 +252,7 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
     PLAY_WITH(start(&play, 2, 0.5));
     if (cases[i].btf != NULL)
       fake_machine_btf(play.fake, cases[i].btf);
-    play_open(&play);
+    play_open_for(&play, 10);
     if (cases[i].play != NULL)
       cases[i].play(&play);
     play_seconds(&play, 20);

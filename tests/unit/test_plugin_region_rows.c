@@ -1030,6 +1030,46 @@ TEST(a_claim_of_many_cores_takes_no_memory_from_others) {
   assert_non_null(fake_logged(LOG_WARNING, "table flow is left out"));
 }
 
+/* Returns how many kB of all regions are mapped here, by their producers and by
+ * the watch. */
+static unsigned long mapped_kb(void) {
+  char line[512];
+  unsigned long sum = 0, kb, end;
+  bool is_region = false;
+  FILE *file = fopen("/proc/self/smaps", "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file) != NULL)
+    if (sscanf(line, "Rss: %lu kB", &kb) == 1)
+      sum += is_region ? kb : 0;
+    else if (sscanf(line, "%lx-%lx", &kb, &end) == 2)
+      is_region = strstr(line, "memfd:") != NULL;
+  fclose(file);
+  return sum;
+}
+
+/* Reads a large region. Returns how much of it the watch keeps mapped, and what
+ * the watch uses. */
+static unsigned long keeps_mapped_kb(size_t memory_max, unsigned long *used) {
+  tear_down();
+  set_up();
+  host_values_max = 1000;
+  host_memory_max = memory_max;
+  name_rows(create_flows(0, NULL), ROWS);
+  unsigned long before = mapped_kb();
+  start_long_after("");
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  *used = (unsigned long)own("regions_memory");
+  return mapped_kb() - before;
+}
+
+TEST(a_region_stays_mapped_if_half_of_the_memory_that_is_left_is_enough) {
+  unsigned long used, kb = keeps_mapped_kb(0, &used);
+  assert_in_range(kb, 1 << 10, 16 << 10);
+  assert_in_range(keeps_mapped_kb(used + 4 * 1024 * kb, &used), kb / 2, kb);
+  assert_in_range(keeps_mapped_kb(used + 1024 * kb, &used), 0, kb / 10);
+}
+
 /* ---------------------------------------------------------------------------
  * Tables that are read over several rounds
  */
