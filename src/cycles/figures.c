@@ -126,8 +126,6 @@ void figures_sample(struct figures *figures) {
   for (size_t i = 0; i < len; i++) {
     struct core_windows *windows = &figures->windows[states[i].number];
     double load = engine_load(&windows->sample, &states[i].total);
-    if (windows->sample.epoch == 0)
-      windows->min = windows->max = NAN;
     windows->min = fmin(windows->min, load); /* fmin ignores NAN */
     windows->max = fmax(windows->max, load);
     windows->sample = states[i].total;

@@ -137,8 +137,7 @@ static int parse_pmu_event(struct event_parser *parser, const char *text,
   if (pmu_length >= sizeof(parser->pmu) || terms_length >= sizeof(terms))
     return why_fails(parser->why, -EINVAL,
                      "'%.64s...' is too long for an event", text);
-  memcpy(parser->pmu, text, pmu_length);
-  parser->pmu[pmu_length] = '\0';
+  memcpy(parser->pmu, text, pmu_length); /* the rest of it is 0 */
   memcpy(terms, slash + 1, terms_length + 1);
   if (terms_length > 0 && terms[terms_length - 1] == '/')
     terms[terms_length - 1] = '\0';
