@@ -349,7 +349,6 @@ static void prove_tick(struct probe *probe) {
   if (status == 0)
     status = read_row(probe, &stat);
   uint64_t digest = stat.digest, since_ns = stat.time_ns;
-  probe->proof = PROOF_PENDING;
   for (uint64_t i = 0;
        i < TICK_TRIES && status == 0 && probe->proof == PROOF_PENDING &&
        !probe->was_preempted && !cancelled(probe);

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -215,6 +216,28 @@ TEST(the_file_that_tells_how_long_a_core_has_polled_is_opened_once) {
   }
   machine_linux_close(machine);
   assert_int_equal(count_open(POLLED), 0);
+}
+
+#define SEQNUM "/sys/kernel/uevent_seqnum"
+
+TEST(where_descriptors_are_short_files_of_sysfs_are_not_kept_open) {
+  char text[64], path[256];
+  static const rlim_t limits[] = {128, 1100, 2048};
+  struct rlimit before, limit;
+  snprintf(path, sizeof(path), "%s" POLLED, fixture->tree.root);
+  temp_tree_write(&fixture->tree, POLLED, "");
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(symlink(SEQNUM, path), 0);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+  limit = before;
+  for (int i = 0; i < 3; i++) {
+    limit.rlim_cur = limits[i];
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int j = 0; j < 5; j++)
+      assert_true(read_file(POLLED, text, sizeof(text)) > 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(count_open(SEQNUM), i == 2);
+  }
 }
 
 TEST(a_file_of_polled_time_that_is_not_the_kernels_is_opened_anew) {
