@@ -371,20 +371,28 @@ TEST(loads_do_not_depend_on_the_group_for_instructions) {
 
 /* Simulates a live migration to a host whose TSC has a different frequency. */
 TEST(a_tsc_that_changes_its_rate_requires_a_new_proof) {
-  PLAY_REF_CYCLES(2, 0.5);
-  play_open(&play);
-  play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
-  play_seconds(&play, 30);
-  assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, -1)->hz =
-      PLAY_TSC_HZ * 1.002;
-  fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
-                            PERF_COUNT_HW_REF_CPU_CYCLES, -1)
-      ->hz = PLAY_TSC_HZ * 1.002;
-  play_seconds(&play, 30);
-  assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
-  assert_int_equal(play_said(&play, "TSC", "again"), 1);
-  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  for (int mperf = 0; mperf < 2; mperf++) {
+    PLAY_REF_CYCLES(2, 0.5);
+    if (mperf) {
+      fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+      play.options.source = SOURCE_MPERF;
+    }
+    play_open(&play);
+    play_proof(&play, mperf ? SOURCE_MPERF : SOURCE_REF_CYCLES, PROOF_PROVEN);
+    play_seconds(&play, 30);
+    assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
+    fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, -1)->hz =
+        PLAY_TSC_HZ * 1.002;
+    (mperf ? fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                                       -1)
+           : fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
+                                       PERF_COUNT_HW_REF_CPU_CYCLES, -1))
+        ->hz = PLAY_TSC_HZ * 1.002;
+    play_seconds(&play, 30);
+    assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
+    assert_int_equal(play_said(&play, "TSC", "again"), 1);
+    assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  }
 }
 
 /* Under kvm-clock, a live migration changes the rates of the TSC and of
