@@ -89,7 +89,13 @@ void begin_watch(const char *lines) {
   play_round(SECOND);
 }
 
-void age_sockets(void) { watch->tried_ns = clock_now_ns(CLOCK_REALTIME) + 1; }
+/* A file has the time of the last tick, so a file of this tick would look old,
+ * too. */
+void age_sockets(void) {
+  watch->tried_ns = clock_now_ns(CLOCK_REALTIME) + 1;
+  while (clock_now_ns(CLOCK_REALTIME_COARSE) < watch->tried_ns)
+    ;
+}
 
 void play_until_tried(const char *path) {
   struct stat file;
