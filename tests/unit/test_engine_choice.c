@@ -125,6 +125,13 @@ TEST(a_configured_event_is_divided_by_its_base_frequency) {
   assert_measured(&play, 1, SOURCE_EVENT, 0.42, PLAY_EXACT);
 }
 
+TEST(a_configured_event_has_its_counter_for_itself) {
+  PLAY_WITH(start_event(&play, 24e6, 0.42));
+  play.options.base_frequency_hz = 24e6;
+  play_open_for(&play, 2);
+  assert_int_equal(play.fake->last_attr.pinned, 1);
+}
+
 TEST(an_event_of_another_rate_is_never_divided_by_the_tsc) {
   PLAY_WITH(start_event(&play, 24e6, 0.42));
   fake_machine_msr(play.fake, PLAY_TSC_HZ, false);

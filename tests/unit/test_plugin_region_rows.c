@@ -668,6 +668,22 @@ TEST(enough_memory_ranks_every_row) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
 }
 
+/* Such tables are read in another way. */
+TEST(under_top_no_row_of_counters_alone_is_left_out) {
+  struct percore_table counters = FLOW_TABLE(PERCORE_OWNED, 100);
+  counters.field_count = 2;
+  struct percore_region *region = create(0, NULL, &counters, 1);
+  name_rows(region, 100);
+  begin_long_after(TOP);
+  for (int round = 1; round <= 3; round++) {
+    count(region, "f50", 1000);
+    play_round(SECOND);
+  }
+  assert_non_null(find(SUM, "all", "f50"));
+  assert_int_equal(own("rows_left_out"), 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+}
+
 TEST(without_top_no_more_rows_are_kept_than_max_values) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
@@ -1530,6 +1546,13 @@ TEST(refused_rows_and_slots_are_reported) {
       "these threads are lost: set extra_slots to at least "));
   for (int i = 0; i < 3; i++)
     assert_int_equal(percore_detach(region, slots[i]), 0);
+  end_producer(0);
+  play_round(SECOND);
+  region = create(0, NULL, few_tables, 1);
+  name_rows(region, 3);
+  assert_int_equal(percore_row_add(region, 0, "three", &row), -1);
+  play_round(SECOND);
+  assert_int_equal(own("row_adds_refused"), 3);
 }
 
 TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {

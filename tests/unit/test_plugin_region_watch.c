@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "plugin/regions.h"
 #include "region/writer.h"
 
 static int bind_at(const char *path) {
@@ -27,6 +28,11 @@ static int listen_at(const char *path) {
   int fd = bind_at(path);
   assert_return_code(listen(fd, 1), errno);
   return fd;
+}
+
+static void socket_path(char *path, size_t size, int number) {
+  snprintf(path, size, "%s/many@%d.sock", getenv("PERCORE_RUNTIME_DIR"),
+           number);
 }
 
 /* ---------------------------------------------------------------------------
@@ -823,6 +829,44 @@ TEST(a_producer_that_does_not_answer_for_a_second_is_silent) {
   assert_int_equal(snapshot->regions, 1);
 }
 
+/* A stopped producer accepts no connections. */
+TEST(a_producer_whose_queue_of_connections_is_full_is_silent) {
+  char path[108];
+  int fds[64], len = 0;
+  socket_path(path, sizeof(path), 0);
+  int listener = listen_at(path);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+  do {
+    fds[len] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    assert_true(fds[len] >= 0 && len < 63);
+  } while (connect(fds[len++], (void *)&address, sizeof(address)) == 0);
+  assert_int_equal(errno, EAGAIN);
+  begin_watch("");
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 1);
+  while (len > 0)
+    close(fds[--len]);
+  close(listener);
+}
+
+TEST(only_a_group_that_may_write_to_the_directory_is_proposed) {
+  char path[] = "/tmp/percore-unit-XXXXXX", text[REGION_REMEDY_SIZE];
+  assert_non_null(mkdtemp(path));
+  if (chown(path, (uid_t)-1, 4711) != 0) {
+    print_message("skipped: chown: %s\n", strerror(errno));
+    rmdir(path);
+    skip();
+  }
+  for (unsigned mode = 0750; mode <= 0770; mode += 020) {
+    assert_int_equal(chmod(path, mode), 0);
+    region_health_group_remedy(path, text);
+    assert_int_equal(strstr(text, "4711") != NULL, mode == 0770);
+  }
+  assert_int_equal(rmdir(path), 0);
+  assert_string_equal(region_health_group_remedy(path, text), "");
+}
+
 /* A huge region takes 32 KiB for each GiB. */
 TEST(a_region_that_is_too_large_for_max_memory_is_refused_once) {
   static const struct percore_field field = {.name = "rx"};
@@ -840,11 +884,6 @@ TEST(a_region_that_is_too_large_for_max_memory_is_refused_once) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "unit is not read"));
   assert_non_null(fake_logged(LOG_WARNING, "are allowed; raise MaxMemory"));
-}
-
-static void socket_path(char *path, size_t size, int number) {
-  snprintf(path, size, "%s/many@%d.sock", getenv("PERCORE_RUNTIME_DIR"),
-           number);
 }
 
 /* Creates ordinary files, and sockets that killed producers have left behind.
