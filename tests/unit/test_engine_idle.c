@@ -413,6 +413,16 @@ TEST(files_of_the_idle_driver_are_read_only_where_they_are_needed) {
     }
 }
 
+/* Beside a counter, they are read as rarely as before. */
+TEST(files_of_an_idle_driver_that_has_gone_are_not_looked_for_in_each_sample) {
+  PLAY_MPERF(1, 0.5);
+  play.fake->cpuidle_states = 3;
+  play_open_for(&play, 20);
+  play.fake->cpuidle_states = 0;
+  play_seconds(&play, 100);
+  assert_in_range(play.fake->cpuidle_misses, 20, 25);
+}
+
 TEST(with_idle_poll_a_core_is_never_idle) {
   static const char *const lines[] = {"quiet idle=poll\n", "nohlt",
                                       "idle=polling xnohlt\n", ""};
