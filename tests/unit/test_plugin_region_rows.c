@@ -955,6 +955,27 @@ TEST(rows_that_were_left_out_begin_when_there_is_room) {
   assert_count(SUM, "all", "new", 6);
 }
 
+TEST(of_few_values_each_row_that_is_shown_has_those_of_its_cores) {
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  char name[8], core[2] = "0";
+  for (int i = 0; i < 400; i++) {
+    snprintf(name, sizeof(name), "f%d", i / 4);
+    count_on(region, name, i % 4, 1);
+  }
+  host_values_max = 60;
+  begin_long_after(REGION("ReportPerCore true\n"));
+  play_round(SECOND);
+  int rows = 0, cores = 0;
+  for (int i = 0; i < 400; i++) {
+    snprintf(name, sizeof(name), "f%d", i / 4);
+    core[0] = (char)('0' + i % 4);
+    rows += i % 4 == 0 && find(SUM, "all", name) != NULL;
+    cores += find("percore_unit_flow_packets", core, name) != NULL;
+  }
+  assert_in_range(rows, 1, 5);
+  assert_int_equal(cores, 4 * rows);
+}
+
 TEST(cores_that_were_left_out_begin_when_there_is_room) {
   struct percore_region *region = create(0, NULL, many_core_tables, 1);
   name_rows(region, 50000);
