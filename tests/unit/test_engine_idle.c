@@ -363,8 +363,8 @@ TEST(interrupts_that_come_while_a_core_polls_are_within_the_bounds) {
   assert_true(bounds.low <= 0.5 && 0.5 <= bounds.high);
 }
 
-/* A poll is counted when it ends, and the columns are truncated: here, idle time
- * by 9.9 ms before the window and not after it. */
+/* A poll is counted when it ends, and the columns are truncated: here, idle
+ * time by 9.9 ms before the window and not after it. */
 TEST(a_poll_that_is_under_way_is_within_the_bounds) {
   PLAY(1);
   struct fake_core *core = &play.fake->cores[0];

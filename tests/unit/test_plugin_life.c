@@ -195,9 +195,8 @@ TEST(loads_in_coarse_steps_are_said_once) {
     unsigned interval_ms;
     enum source_kind source;
     size_t lines;
-  } cases[] = {{100, SOURCE_IDLE, 1},
-               {100, SOURCE_MPERF, 0},
-               {1000, SOURCE_IDLE, 0}};
+  } cases[] = {
+      {100, SOURCE_IDLE, 1}, {100, SOURCE_MPERF, 0}, {1000, SOURCE_IDLE, 0}};
   const struct topology none = {0};
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     struct snapshot snapshot = {.time_ns = 1000 * SECOND};

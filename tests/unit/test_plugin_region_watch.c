@@ -376,11 +376,10 @@ TEST(a_state_of_several_instances_is_no_value) {
 }
 
 TEST(a_gauge_that_cannot_be_combined_is_a_value_of_one_core_of_one_instance) {
-  static const struct percore_field level = {
-      .name = "level",
-      .unit = "1",
-      .kind = PERCORE_GAUGE,
-      .aggregation = PERCORE_NONE};
+  static const struct percore_field level = {.name = "level",
+                                             .unit = "1",
+                                             .kind = PERCORE_GAUGE,
+                                             .aggregation = PERCORE_NONE};
   static const struct percore_table tank = {
       .name = "tank", .fields = &level, .field_count = 1};
   percore_slot_t slots[2];

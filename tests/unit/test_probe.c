@@ -116,8 +116,7 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
   const char *file = strrchr(path, '/') + 1;
   double busy_ns = core.ran_ns, idle_ns = core.halted_ns;
   if (core.columns == DYNAMIC || core.columns == SAMPLED)
-    busy_ns =
-        core.busy_ticks * (double)core.tick_ns + core.seen * core.ran_ns;
+    busy_ns = core.busy_ticks * (double)core.tick_ns + core.seen * core.ran_ns;
   if (core.columns == SAMPLED)
     idle_ns = core.idle_ticks * (double)core.tick_ns;
   if (core.columns == STILL)

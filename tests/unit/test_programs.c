@@ -1,5 +1,5 @@
-/* Tests how clocks are loaded, pinned and read, in a kernel that the tests play:
- * a real one lets only root do so. */
+/* Tests how clocks are loaded, pinned and read, in a kernel that the tests
+ * play: a real one lets only root do so. */
 #include "unit.h"
 
 #include "base/bpf.h"
