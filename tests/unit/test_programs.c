@@ -237,6 +237,8 @@ long __wrap_syscall(long number, ...) {
   case BPF_PROG_LOAD:
     return __real_open("/dev/null", O_RDONLY);
   case BPF_MAP_UPDATE_ELEM:
+  case BPF_MAP_FREEZE: /* and what follows: only newer versions of libbpf */
+  case BPF_OBJ_GET_INFO_BY_FD:
     return 0;
   case BPF_RAW_TRACEPOINT_OPEN:
     return attach(attr);
