@@ -668,6 +668,17 @@ TEST(enough_memory_ranks_every_row) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
 }
 
+TEST(rows_are_ranked_by_what_a_field_that_is_not_reported_has_grown) {
+  struct percore_region *region = create_flows(0, NULL);
+  begin_long_after(REGION(TABLE("Field \"bytes\"\nTop 1 \"packets\"\n")));
+  for (int round = 0; round < 8; round++) {
+    count(region, round < 3 ? "a" : "b", round < 3 ? 1000 : 10);
+    play_round(SECOND);
+  }
+  assert_none(SUM, "all", "b");
+  assert_non_null(find("percore_host_unit_flow_bytes", "all", "b"));
+}
+
 /* Such tables are read in another way. */
 TEST(under_top_no_row_of_counters_alone_is_left_out) {
   struct percore_table counters = FLOW_TABLE(PERCORE_OWNED, 100);
