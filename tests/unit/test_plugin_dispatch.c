@@ -649,5 +649,12 @@ TEST(the_time_of_values_always_increases) {
   }
 }
 
+TEST(whoever_asks_learns_whether_loads_are_withheld) {
+  struct snapshot *snapshot = make_snapshot(1, 1);
+  assert_true(dispatch_snapshot(&dispatch, snapshot));
+  assert_false(dispatch_snapshot(&dispatch, snapshot));
+  dispatch_and_free(snapshot);
+}
+
 const struct unit_fixtures unit_fixtures = {
     .before_each = set_up, .after_each = plugin_unit_tear_down};
