@@ -64,7 +64,7 @@ void start_watch(const char *lines) {
                                           .is_wanted = is_wanted,
                                           .now_ns = host_now_ns};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
-                               .monotonic_ns = 50 * SECOND};
+                               .monotonic_ns = 5000 * SECOND};
   watch = region_watch_new(&options, began_ns);
   assert_non_null(watch);
 }
