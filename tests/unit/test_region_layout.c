@@ -121,6 +121,44 @@ TEST(meaningless_shapes_are_refused) {
   }
 }
 
+TEST(a_refused_number_says_which_are_possible) {
+  static const struct {
+    struct percore_field field;
+    uint32_t row_name_size, row_align, flags;
+    const char *text;
+  } cases[] = {
+      {.row_name_size = 32,
+       .text = "its row name size is 32; it must be 24, 56 or 120, or 0 for "
+               "rows with a key"},
+      {.row_align = 96,
+       .text = "its row alignment is 96; it must be 0 or a power of two up to "
+               "4096"},
+      {.flags = PERCORE_CONSISTENT,
+       .text = "its flag PERCORE_CONSISTENT is 1; it must be 0 unless the "
+               "table is OWNED"},
+      {.flags = 64, .text = "its sum of unknown flags is 64; it must be 0"},
+      {.field = {.aggregation = PERCORE_MAX},
+       .text = "its aggregation is 2; it must be 0 (sum) unless the field is a "
+               "gauge"},
+      {.field = {.kind = PERCORE_GAUGE, .aggregation = 9},
+       .text = "its aggregation is 9; it must be 0 to 3"},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    struct percore_field field = cases[i].field;
+    field.name = "rx";
+    const struct percore_table table = {.name = "port",
+                                        .fields = &field,
+                                        .field_count = 1,
+                                        .max_rows = 2,
+                                        .row_name_size = cases[i].row_name_size,
+                                        .row_align = cases[i].row_align,
+                                        .flags = cases[i].flags};
+    struct region_fault fault;
+    assert_false(region_schema_is_valid("unit", NULL, &table, 1, &fault));
+    assert_string_equal(fault.text, cases[i].text);
+  }
+}
+
 TEST(a_state_has_at_most_256_names) {
   const char *names[REGION_MAX_STATES + 1];
   struct percore_field field = {.name = "link",
