@@ -121,7 +121,6 @@ static bool handle_message(struct percore_region *region,
 static void write_number(struct percore_region *region) {
   char *instance = region_at(region, region->header->strings_offset +
                                          region->header->instance);
-  memset(instance, 0, sizeof(REGION_LONGEST_NUMBER));
   snprintf(instance, sizeof(REGION_LONGEST_NUMBER), "%u",
            region->server.claim.number);
 }

@@ -131,6 +131,22 @@ TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   unit_end(region);
 }
 
+TEST(the_serving_thread_leaves_the_core_to_which_a_worker_is_pinned) {
+  int here, elsewhere;
+  cpu_set_t serving;
+  if (!two_cores(&here, &elsewhere))
+    skip();
+  struct percore_region *region = create(NULL, &(struct percore_options){0});
+  pin(elsewhere);
+  (void)unit_attach(region, PERCORE_NO_CORE);
+  assert_int_equal(
+      pthread_getaffinity_np(region->server.thread, sizeof(serving), &serving),
+      0);
+  assert_true(CPU_ISSET((size_t)here, &serving));
+  assert_false(CPU_ISSET((size_t)elsewhere, &serving));
+  unit_end(region);
+}
+
 TEST(without_extra_slots_such_a_thread_gets_the_cores_slot) {
   int here, elsewhere;
   if (!two_cores(&here, &elsewhere))
