@@ -592,8 +592,7 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t s, uint64_t *values) {
   struct region_view *view = &reader->view;
   int core;
-  if (row >= region_reader_rows(reader, table) ||
-      view->directory.tables[table].storage != PERCORE_PER_CORE)
+  if (view->directory.tables[table].storage != PERCORE_PER_CORE)
     return region_failed(EINVAL);
   if (region_reader_slot_state(reader, s, &core) == REGION_FREE)
     return region_failed(ENOENT);

@@ -1018,6 +1018,9 @@ TEST(all_huge_pages_are_available_or_create_fails_with_enomem) {
     }
   }
   assert_return_code(rc, errno);
+  struct stat memory;
+  assert_return_code(fstat(region->memfd, &memory), errno);
+  assert_int_equal(memory.st_blksize, 2 << 20);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 1);
