@@ -29,6 +29,7 @@ tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_writer_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_reader_LDFLAGS = -Wl,--wrap=mincore
 tests_unit_test_region_receive_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_hostile_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_hostile_LDFLAGS = -Wl,--wrap=poll
@@ -52,7 +53,7 @@ tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDFLAGS = \
-	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
+	-Wl,--wrap=clock_gettime,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
 tests_unit_test_all_calls_LDADD = libregionunit.la libboard.la libregion.la \
 	libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)

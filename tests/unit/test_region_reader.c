@@ -3,6 +3,7 @@
 #include "percore_config.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -99,6 +100,78 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   assert_int_equal(tile.generations[0], REGION_CHANGING);
   assert_int_equal(tile.totals[PACKETS], 9);
   region_tile_free(&tile);
+}
+
+/* Called once, when the reader first asks for pages of this slot. */
+static struct {
+  void (*call)(void);
+  struct percore_region *region;
+  const struct region_reader *reader;
+  uint32_t slot;
+  percore_core_row_t row;
+} meanwhile;
+
+int __real_mincore(void *start, size_t size, unsigned char *resident);
+int __wrap_mincore(void *start, size_t size, unsigned char *resident);
+int __wrap_mincore(void *start, size_t size, unsigned char *resident) {
+  const struct region_reader *reader = meanwhile.reader;
+  if (meanwhile.call != NULL &&
+      (const unsigned char *)start - reader->view.map >=
+          (ptrdiff_t)region_block_offset(meanwhile.region, meanwhile.slot)) {
+    meanwhile.call();
+    meanwhile.call = NULL;
+  }
+  return __real_mincore(start, size, resident);
+}
+
+static void count_and_reset(void) {
+  percore_add(meanwhile.row, 0, 3);
+  assert_return_code(percore_reset(meanwhile.region, 0, 1), errno);
+}
+
+/* The parts of the table are so large that the reader does not ask for pages of
+ * two parts at once. */
+TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
+  enum { ROWS = 65536, CORES = 2, CELL = 2 /* of row 1 */ };
+  static const struct percore_field fields[] = {{.name = "packets"},
+                                                {.name = "bytes"}};
+  static const struct percore_table table = {
+      .name = "flow", .fields = fields, .field_count = 2, .max_rows = ROWS};
+  const struct percore_options options = {.size = sizeof(options),
+                                          .cores = CORES};
+  struct percore_region *region;
+  struct region_tile tile;
+  assert_return_code(percore_create(&region, "unit", &table, 1, &options), 0);
+  percore_core_table_t flows = unit_core_table(region, 0);
+  for (uint32_t key = 0; key < 2; key++)
+    assert_int_equal(unit_row_of_key(region, 0, key), key);
+  for (int core = CORES - 1; core >= 0; core--) {
+    meanwhile.row = percore_core_row(unit_attach(region, core), flows, 1);
+    percore_add(meanwhile.row, 0, 5);
+  }
+  UNIT_READER(reader);
+  assert_return_code(region_tile_init(&tile, reader, 1, ROWS,
+                                      REGION_WANT_RESETS | REGION_WANT_BIRTHS |
+                                          REGION_WANT_CORES),
+                     errno);
+  meanwhile.region = region;
+  meanwhile.reader = reader;
+  meanwhile.slot = 1;
+  meanwhile.call = count_and_reset;
+  region_tile_read(reader, &tile, 0);
+  if (meanwhile.call != NULL)
+    print_message("skipped: the reader may not ask for pages\n");
+  else {
+    assert_int_equal(tile.rows, 2);
+    assert_int_equal(region_state(tile.generations[1]), REGION_LIVE);
+    assert_int_equal(tile.totals[CELL], 13);
+    assert_int_equal(
+        region_row_shown(region_reader_directory(reader), &tile, 1, 0), 0);
+    assert_int_equal(tile.cores[CELL], 8);
+    assert_int_equal(tile.cores[2 * ROWS + CELL], 5);
+  }
+  region_tile_free(&tile);
+  unit_end(region);
 }
 
 TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
