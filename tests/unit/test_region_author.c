@@ -376,24 +376,37 @@ static const struct percore_table stations = {.name = "station",
                                               .storage = PERCORE_OWNED,
                                               .fields = one_field,
                                               .field_count = 1,
-                                              .max_rows = 2,
-                                              .key = PERCORE_KEY_MAC};
+                                              .max_rows = 2};
 
-TEST(a_key_can_be_a_mac_address) {
-  struct percore_region *region =
-      create(&stations, &(struct percore_options){.cores = 2});
-  struct percore_reader *reader;
-  uint64_t value;
-  char name[32];
-  uint32_t row = unit_row_of_key(region, 0, 0x02000000000a);
-  assert_return_code(percore_open(&reader, "author", NULL), errno);
-  assert_int_equal(percore_refresh(reader), 1);
-  assert_return_code(percore_read_row(reader, 0, row, PERCORE_TOTAL, name,
-                                      sizeof(name), &value, 1),
-                     errno);
-  assert_string_equal(name, "02:00:00:00:00:0a");
-  percore_close(reader);
-  assert_return_code(percore_destroy(region), errno);
+TEST(a_key_is_shown_in_the_format_of_its_table) {
+  static const struct {
+    uint32_t format;
+    uint64_t key;
+    const char *name;
+  } cases[] = {
+      {PERCORE_KEY_DECIMAL, UINT64_MAX, "18446744073709551615"},
+      {PERCORE_KEY_HEX, 0xabcdef, "0000000000abcdef"},
+      {PERCORE_KEY_IPV4, 0xc0000201, "192.0.2.1"},
+      {PERCORE_KEY_MAC, 0x0200fedc010a, "02:00:fe:dc:01:0a"},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    struct percore_table table = stations;
+    table.key = cases[i].format;
+    struct percore_region *region =
+        create(&table, &(struct percore_options){.cores = 2});
+    struct percore_reader *reader;
+    uint64_t value;
+    char name[32];
+    uint32_t row = unit_row_of_key(region, 0, cases[i].key);
+    assert_return_code(percore_open(&reader, "author", NULL), errno);
+    assert_int_equal(percore_refresh(reader), 1);
+    assert_return_code(percore_read_row(reader, 0, row, PERCORE_TOTAL, name,
+                                        sizeof(name), &value, 1),
+                       errno);
+    assert_string_equal(name, cases[i].name);
+    percore_close(reader);
+    assert_return_code(percore_destroy(region), errno);
+  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -449,6 +462,17 @@ REGION_TEST(a_long_name_of_a_thread_makes_no_long_line) {
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_in_range(strlen(said), 100, 512);
+}
+
+REGION_TEST(a_long_name_of_a_thread_is_cut_to_39_bytes) {
+  static const char name[] = "abcdefghijklmnopqrstuvwxyz-0123456789-012345";
+  struct region_slot_view view;
+  percore_slot_t slot;
+  assert_return_code(percore_attach(region, name, 1, &slot), errno);
+  UNIT_READER(reader);
+  region_reader_slot(reader, 1, &view);
+  assert_string_equal(view.name, "abcdefghijklmnopqrstuvwxyz-0123456789-0");
+  assert_return_code(percore_detach(region, slot), errno);
 }
 
 REGION_TEST(the_status_reports_the_number_of_readers) {
