@@ -131,19 +131,27 @@ TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   unit_end(region);
 }
 
-TEST(the_serving_thread_leaves_the_core_to_which_a_worker_is_pinned) {
+/* Of two cores, the serving thread may only run on `core`. */
+static void check_serving(const struct percore_region *region, int core,
+                          int other) {
+  cpu_set_t cpus;
+  assert_int_equal(
+      pthread_getaffinity_np(region->server.thread, sizeof(cpus), &cpus), 0);
+  assert_true(CPU_ISSET((size_t)core, &cpus));
+  assert_false(CPU_ISSET((size_t)other, &cpus));
+}
+
+TEST(the_serving_thread_leaves_the_core_of_a_slot_and_that_of_a_pinned_worker) {
   int here, elsewhere;
-  cpu_set_t serving;
   if (!two_cores(&here, &elsewhere))
     skip();
   struct percore_region *region = create(NULL, &(struct percore_options){0});
+  percore_slot_t slot = unit_attach(region, here);
+  check_serving(region, elsewhere, here);
+  assert_return_code(percore_detach(region, slot), errno);
   pin(elsewhere);
   (void)unit_attach(region, PERCORE_NO_CORE);
-  assert_int_equal(
-      pthread_getaffinity_np(region->server.thread, sizeof(serving), &serving),
-      0);
-  assert_true(CPU_ISSET((size_t)here, &serving));
-  assert_false(CPU_ISSET((size_t)elsewhere, &serving));
+  check_serving(region, here, elsewhere);
   unit_end(region);
 }
 

@@ -159,6 +159,26 @@ TEST(a_refused_number_says_which_are_possible) {
   }
 }
 
+TEST(tables_have_at_most_16384_fields_with_those_of_the_table_core) {
+  enum { FIELDS = 1024, MOST = 16 };
+  static char names[FIELDS][8];
+  struct percore_field fields[FIELDS] = {{0}};
+  struct percore_table tables[MOST];
+  struct region_fault fault;
+  for (size_t i = 0; i < FIELDS; i++) {
+    snprintf(names[i], sizeof(names[i]), "f%zu", i);
+    fields[i].name = names[i];
+  }
+  for (size_t i = 0; i < MOST; i++)
+    tables[i] = (struct percore_table){
+        .name = names[i], .fields = fields, .field_count = FIELDS};
+  tables[0].field_count = FIELDS - REGION_CORE_COLUMNS;
+  assert_true(region_schema_is_valid("unit", NULL, tables, MOST, &fault));
+  tables[0].field_count++;
+  assert_false(region_schema_is_valid("unit", NULL, tables, MOST, &fault));
+  assert_int_equal(fault.rule, REGION_RULE_COUNTS);
+}
+
 TEST(a_state_has_at_most_256_names) {
   const char *names[REGION_MAX_STATES + 1];
   struct percore_field field = {.name = "link",

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -132,21 +133,26 @@ static void count_and_reset(void) {
 /* The parts of the table are so large that the reader does not ask for pages of
  * two parts at once. */
 TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
-  enum { ROWS = 65536, CORES = 2, CELL = 2 /* of row 1 */ };
-  static const struct percore_field fields[] = {{.name = "packets"},
-                                                {.name = "bytes"}};
-  static const struct percore_table table = {
-      .name = "flow", .fields = fields, .field_count = 2, .max_rows = ROWS};
+  enum { CORES = 2, ROWS = 2, COLUMNS = 2, CELLS = ROWS * COLUMNS };
+  static const struct percore_field fields[COLUMNS] = {{.name = "packets"},
+                                                       {.name = "bytes"}};
+  static const struct percore_table table = {.name = "flow",
+                                             .fields = fields,
+                                             .field_count = COLUMNS,
+                                             .max_rows = 65536};
+  static const uint64_t cores[CORES * CELLS] = {1, 0, 8, 0, 1, 0, 5, 0};
   const struct percore_options options = {.size = sizeof(options),
                                           .cores = CORES};
   struct percore_region *region;
   struct region_tile tile;
   assert_return_code(percore_create(&region, "unit", &table, 1, &options), 0);
   percore_core_table_t flows = unit_core_table(region, 0);
-  for (uint32_t key = 0; key < 2; key++)
+  for (uint32_t key = 0; key < ROWS; key++)
     assert_int_equal(unit_row_of_key(region, 0, key), key);
   for (int core = CORES - 1; core >= 0; core--) {
-    meanwhile.row = percore_core_row(unit_attach(region, core), flows, 1);
+    percore_slot_t slot = unit_attach(region, core);
+    percore_add(percore_core_row(slot, flows, 0), 0, 1);
+    meanwhile.row = percore_core_row(slot, flows, 1);
     percore_add(meanwhile.row, 0, 5);
   }
   UNIT_READER(reader);
@@ -159,16 +165,16 @@ TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
   meanwhile.slot = 1;
   meanwhile.call = count_and_reset;
   region_tile_read(reader, &tile, 0);
-  if (meanwhile.call != NULL)
-    print_message("skipped: the reader may not ask for pages\n");
+  if (meanwhile.call != NULL && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+    print_message("skipped: a filter may forbid mincore(2)\n");
   else {
-    assert_int_equal(tile.rows, 2);
+    assert_null(meanwhile.call);
+    assert_int_equal(tile.rows, ROWS);
     assert_int_equal(region_state(tile.generations[1]), REGION_LIVE);
-    assert_int_equal(tile.totals[CELL], 13);
+    assert_memory_equal(tile.cores, cores, sizeof(cores));
+    assert_int_equal(tile.totals[COLUMNS], 13);
     assert_int_equal(
         region_row_shown(region_reader_directory(reader), &tile, 1, 0), 0);
-    assert_int_equal(tile.cores[CELL], 8);
-    assert_int_equal(tile.cores[2 * ROWS + CELL], 5);
   }
   region_tile_free(&tile);
   unit_end(region);

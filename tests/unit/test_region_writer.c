@@ -624,7 +624,7 @@ TEST(a_reader_can_reset_a_row_and_everything) {
   assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 5000),
                      0);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
-  assert_int_equal(region_reader_reset(reader, 99, 0, 5000), -1);
+  assert_int_equal(region_reader_reset(reader, TABLES + 1, 0, 5000), -1);
   assert_int_equal(errno, EINVAL);
   assert_int_equal(region_reader_reset(reader, FLOW + 1, 0, 5000), -1);
   assert_int_equal(errno, ENOTSUP);
