@@ -231,7 +231,7 @@ struct region_tile {
   uint8_t *torn; /* 1: the cells may be from different moments */
   uint64_t *totals, *births, *resets;
   /* The values of each core, without the shared block and slots that count for
-   * no core. */
+   * no core. NULL if they are not wanted, or the table has none. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
   uint64_t *values;   /* scratch for at least one row of a slot */

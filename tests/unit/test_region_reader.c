@@ -180,6 +180,17 @@ TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
   unit_end(region);
 }
 
+REGION_TEST(a_table_that_is_not_per_core_has_no_values_of_cores) {
+  UNIT_READER(reader);
+  struct region_tile tile;
+  assert_return_code(
+      region_tile_init(&tile, reader, SESSION + 1, 1, REGION_WANT_CORES),
+      errno);
+  region_tile_read(reader, &tile, 0);
+  assert_null(tile.cores);
+  region_tile_free(&tile);
+}
+
 TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   uid_t refused = getuid();
   struct region_reader_options options = {

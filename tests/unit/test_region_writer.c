@@ -782,8 +782,8 @@ REGION_TEST(a_missing_row_or_table_is_a_sink) {
   before = percore_core_row(slot, ports, row).core_cells;
   percore_add(percore_core_row(slot, ports, row), PACKETS, 9);
   assert_int_equal(before[PACKETS], 9);
-  assert_int_equal(percore_core_table(region, SESSION, &wrong), -1);
-  assert_int_equal(percore_core_table(region, 77, &wrong), -1);
+  assert_fails(percore_core_table(region, SESSION, &wrong), EINVAL);
+  assert_fails(percore_core_table(region, 77, &wrong), EINVAL);
   percore_add(percore_core_row(slot, wrong, 5), PERCORE_MAX_COLUMNS - 1, 9);
   assert_ptr_equal(percore_core_row(slot, wrong, 5).core_cells,
                    percore_core_row(slot, wrong, 0).core_cells);
