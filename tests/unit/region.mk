@@ -38,6 +38,7 @@ tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=poll
 tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_inherit_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
+tests_unit_test_region_memory_LDFLAGS = -Wl,--wrap=madvise
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_name_LDFLAGS = -Wl,--wrap=open
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
