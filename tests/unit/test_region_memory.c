@@ -117,6 +117,21 @@ TEST(only_huge_pages_that_lie_in_a_range_are_made_if_memory_is_left) {
   }
 }
 
+TEST(a_large_mapping_begins_on_a_huge_page) {
+  enum { SIZE = REGION_HUGE_PAGE + 65536, TIMES = 3 };
+  unsigned char *maps[TIMES];
+  int fd = memfd_create("unit", MFD_CLOEXEC);
+  assert_return_code(ftruncate(fd, SIZE), errno);
+  for (int i = 0; i < TIMES; i++) {
+    maps[i] = region_memory_map(fd, SIZE, PROT_READ);
+    assert_non_null(maps[i]);
+    assert_int_equal((uintptr_t)maps[i] % REGION_HUGE_PAGE, 0);
+  }
+  for (int i = 0; i < TIMES; i++)
+    munmap(maps[i], SIZE);
+  close(fd);
+}
+
 /* Makes madvise(2) fail as before Linux 5.14, which introduced
  * MADV_POPULATE_WRITE. An emulator that does not support seccomp filters does
  * not support this advice either. */
