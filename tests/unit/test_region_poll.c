@@ -101,6 +101,7 @@ TEST(a_poll_of_a_sink_does_not_check_the_cpu_time) {
   percore_poll_at(slot, 1u << 31, 1);
   percore_wake(slot);
   assert_int_equal(head.checked_cpu_ns, 0);
+  assert_int_equal(head.absent_cycles, 0);
 }
 
 TEST(a_round_of_less_than_100_us_is_not_checked) {
