@@ -694,6 +694,25 @@ TEST(a_forked_child_lives_where_little_private_memory_is_allowed) {
   assert_int_equal(status, 0);
 }
 
+REGION_TEST(a_forked_child_lives_where_no_descriptor_may_be_opened) {
+  percore_owned_table_t flows = unit_owned_table(region, FLOW);
+  uint32_t row = unit_row_of_key(region, FLOW, 7);
+  struct rlimit before, none = {0};
+  int status;
+  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+  none.rlim_max = before.rlim_max;
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &none), errno);
+  pid_t child = fork();
+  if (child == 0) {
+    percore_add(percore_owned_row(flows, row), PACKETS, 5);
+    _exit(9);
+  }
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 9 << 8);
+  assert_int_equal(unit_read(FLOW, row, PACKETS), 0);
+}
+
 TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
