@@ -52,6 +52,7 @@ tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
 	-Wl,--wrap=sched_getaffinity,--wrap=sendmsg,--wrap=setsockopt \
 	-Wl,--wrap=socketpair,--wrap=unlink
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_poll_LDFLAGS = -Wl,--wrap=clock_gettime
 tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDFLAGS = \
 	-Wl,--wrap=clock_gettime,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll

@@ -227,6 +227,16 @@ TEST(constant_removals_do_not_hold_up_reuse) {
   end_pair(&pair);
 }
 
+TEST(another_try_to_add_a_row_that_waits_begins_no_period) {
+  struct pair pair = begin_pair();
+  remove_port(&pair, 0);
+  assert_false(is_added(&pair, 0));
+  uint64_t begun = pair.region->grace.begun;
+  assert_false(is_added(&pair, 0));
+  assert_int_equal(pair.region->grace.begun, begun);
+  end_pair(&pair);
+}
+
 TEST(removals_begin_at_most_one_period_per_millisecond) {
   struct pair pair = begin_pair();
   const struct grace *grace = &pair.region->grace;

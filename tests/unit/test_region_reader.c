@@ -188,6 +188,21 @@ REGION_TEST(a_table_that_is_not_per_core_has_no_values_of_cores) {
       errno);
   region_tile_read(reader, &tile, 0);
   assert_null(tile.cores);
+  assert_fails(region_reader_slot_row(reader, SESSION + 1, 0, 0, tile.totals),
+               EINVAL);
+  region_tile_free(&tile);
+}
+
+REGION_TEST(a_tile_that_is_used_again_keeps_its_memory) {
+  UNIT_READER(reader);
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, reader, PORT + 1, 4, 0), errno);
+  void *memory = tile.memory;
+  for (int i = 0; i < 2; i++) {
+    assert_return_code(region_tile_reuse(&tile, reader, SESSION + 1, 2, 0),
+                       errno);
+    assert_ptr_equal(tile.memory, memory);
+  }
   region_tile_free(&tile);
 }
 
@@ -202,6 +217,9 @@ TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   assert_int_equal(region_reader_errno(reader), EACCES);
   refused++;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  shutdown(reader->connection.socket, SHUT_RDWR);
+  refused = getuid();
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   region_reader_close(reader);
 }
 
