@@ -118,7 +118,7 @@ region_reader_directory(const struct region_reader *reader);
 uint64_t region_reader_producer(const struct region_reader *reader);
 
 /* Return the producer's pid in this pid namespace (0 if not visible), and its
- * user. */
+ * user; -1 before there was a producer. */
 pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 

@@ -179,6 +179,27 @@ TEST(tables_have_at_most_16384_fields_with_those_of_the_table_core) {
   assert_int_equal(fault.rule, REGION_RULE_COUNTS);
 }
 
+TEST(rows_have_names_of_three_sizes_and_alignments_up_to_a_page) {
+  static const struct percore_field field = {.name = "rx"};
+  struct percore_table table = {
+      .name = "port", .fields = &field, .field_count = 1, .max_rows = 2};
+  struct region_fault fault;
+  int sizes = 0, alignments = 0;
+  for (uint32_t n = 1; n <= 8192; n++) {
+    table.row_name_size = n;
+    table.row_align = 0;
+    sizes += region_schema_is_valid("unit", NULL, &table, 1, &fault);
+    table.row_name_size = 0;
+    table.row_align = n;
+    alignments += region_schema_is_valid("unit", NULL, &table, 1, &fault);
+  }
+  assert_int_equal(sizes, 3);
+  assert_int_equal(alignments, 13);
+  table.row_align = 4096;
+  table.row_name_size = 120;
+  assert_true(region_schema_is_valid("unit", NULL, &table, 1, &fault));
+}
+
 TEST(a_state_has_at_most_256_names) {
   const char *names[REGION_MAX_STATES + 1];
   struct percore_field field = {.name = "link",

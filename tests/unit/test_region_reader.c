@@ -21,6 +21,7 @@ TEST(a_reader_may_be_opened_before_its_producer) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ABSENT);
   assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_int_equal(region_reader_uid(reader), (uid_t)-1);
   assert_null(region_reader_directory(reader));
   UNIT_REGION(region, PERCORE_SERVE_THREAD);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
