@@ -448,6 +448,7 @@ TEST(a_producer_says_which_types_it_does_not_know) {
   unit_path(path);
   assert_return_code(region_connection_find(&connection, path), errno);
   assert_return_code(region_connection_open(&connection), errno);
+  assert_int_equal(connection.file, -1);
   assert_fails(region_message_ask(connection.socket, &question, 60000), ENOSYS);
   region_connection_close(&connection);
 }
