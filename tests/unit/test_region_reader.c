@@ -208,6 +208,31 @@ TEST(cells_of_a_tile_are_added_for_each_of_its_columns) {
   }
 }
 
+TEST(a_row_of_a_slot_has_all_buckets_of_a_long_histogram) {
+  static const struct percore_field fields[] = {{.name = "packets"},
+                                                {.name = "bytes"},
+                                                {.name = "latency",
+                                                 .kind = PERCORE_HISTOGRAM,
+                                                 .sub_bits = 4,
+                                                 .max_bits = 12}};
+  static const struct percore_table table = {
+      .name = "port", .fields = fields, .field_count = 3};
+  enum { COLUMNS = 2 + (9 << 4) };
+  struct percore_region *region;
+  uint64_t values[COLUMNS];
+  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  percore_slot_t slot = unit_attach(region, 0);
+  percore_core_row_t row =
+      percore_core_row(slot, unit_core_table(region, 0), 0);
+  for (uint64_t c = 0; c < COLUMNS; c++)
+    row.core_cells[c] = 7 * c;
+  UNIT_READER(reader);
+  assert_int_equal(region_reader_slot_row(reader, 1, 0, 0, values), 0);
+  for (uint64_t c = 0; c < COLUMNS; c++)
+    assert_int_equal(values[c], 7 * c);
+  unit_end(region);
+}
+
 REGION_TEST(a_tile_that_is_used_again_keeps_its_memory) {
   UNIT_READER(reader);
   struct region_tile tile;
