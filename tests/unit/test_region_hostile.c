@@ -440,6 +440,26 @@ static pid_t answer_resets(int listener, int memory,
   }
 }
 
+TEST(root_may_reset_the_region_of_another_user) {
+  if (geteuid() != 0) {
+    print_message("skipped: needs root, to act as two users\n");
+    skip();
+  }
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  struct region_message question = {
+      .type = REGION_RESET, .request = 1, .table = GLOBALS + 1};
+  struct region_connection connection;
+  char path[128];
+  unit_path(path);
+  assert_return_code(region_connection_find(&connection, path), errno);
+  assert_return_code(region_connection_open(&connection), errno);
+  assert_return_code(seteuid(64001), errno); /* of the serving thread, too */
+  int status = region_message_ask(connection.socket, &question, 60000);
+  assert_return_code(seteuid(0), errno);
+  assert_int_equal(status, 0);
+  region_connection_close(&connection);
+}
+
 TEST(a_producer_says_which_types_it_does_not_know) {
   UNIT_REGION(region, PERCORE_SERVE_THREAD);
   struct region_message question = {.type = 77, .request = 1};

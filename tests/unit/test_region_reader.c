@@ -3,10 +3,12 @@
 #include "percore_config.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "region/memory.h"
@@ -925,8 +927,12 @@ TEST(a_region_of_16_gib_is_read) {
                                              .field_count = 1,
                                              .max_rows = 1u << 29};
   const struct percore_options options = {.size = sizeof(options)};
+  const struct region_reader_options reading = {.hello_wait_ms = 60000};
+  struct region_pool pool = {.own = 16 << 20};
+  struct region_allowance allowance = {.pool = &pool};
   struct percore_region *region;
   struct percore_reader *reader;
+  struct region_reader *charged;
   uint64_t value = 0;
   assert_return_code(percore_create(&region, "unit", &table, 1, &options),
                      errno);
@@ -941,7 +947,39 @@ TEST(a_region_of_16_gib_is_read) {
       errno);
   assert_int_equal(value, 7);
   percore_close(reader);
+  assert_return_code(region_reader_open(&charged, "unit", NULL, &reading), 0);
+  region_reader_use_allowance(charged, &allowance);
+  assert_int_equal(region_reader_refresh(charged), REGION_CAME);
+  /* a bit for each page */
+  assert_true(allowance.used >
+              region->size / (uint64_t)sysconf(_SC_PAGESIZE) / 8);
+  region_reader_close(charged);
   unit_end(region);
+}
+
+TEST(a_producer_that_is_stopped_is_known_to_be) {
+  int ready[2], status;
+  char byte = 0;
+  assert_return_code(pipe(ready), errno);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)unit_create(PERCORE_SERVE_THREAD);
+    if (write(ready[1], &byte, 1) == 1)
+      pause();
+    _exit(1);
+  }
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  UNIT_READER(reader);
+  assert_false(region_reader_is_stopped(reader));
+  assert_return_code(kill(pid, SIGSTOP), errno);
+  assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+  assert_true(region_reader_is_stopped(reader));
+  assert_return_code(kill(pid, SIGKILL), errno);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST(applications_read_regions_by_percore_open) {
