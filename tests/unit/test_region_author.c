@@ -183,9 +183,9 @@ TEST(a_thread_that_is_not_pinned_takes_any_free_slot_before_it_is_refused) {
   percore_slot_t slot;
   FILE *file = begin_to_listen();
   for (uint32_t s = 0; s < cores + 1; s++)
-    assert_return_code(percore_attach(region, "pool", here, &slot), errno);
+    assert_return_code(percore_attach(region, "pool", elsewhere, &slot), errno);
   for (int i = 0; i < 2; i++)
-    assert_fails(percore_attach(region, "one more", here, &slot), ENOSPC);
+    assert_fails(percore_attach(region, "one more", elsewhere, &slot), ENOSPC);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_non_null(strstr(said, "the counts of thread 'one more' are lost"));

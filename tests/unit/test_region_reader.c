@@ -989,6 +989,8 @@ TEST(applications_read_regions_by_percore_open) {
   char name[32];
   uint32_t row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 6);
+  assert_fails(percore_open(&reader, "../unit", NULL), EINVAL);
+  assert_null(reader);
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
   assert_int_equal(percore_reader_state(reader), PERCORE_ABSENT);
   assert_int_equal(percore_refresh(reader), 1);
