@@ -440,6 +440,15 @@ static pid_t answer_resets(int listener, int memory,
   }
 }
 
+TEST(a_question_to_a_producer_that_has_ended_fails) {
+  struct region_message question = {.type = REGION_RESET};
+  int pair[2];
+  assert_return_code(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), errno);
+  close(pair[1]);
+  assert_fails(region_message_ask(pair[0], &question, 60000), EPIPE);
+  close(pair[0]);
+}
+
 TEST(root_may_reset_the_region_of_another_user) {
   if (geteuid() != 0) {
     print_message("skipped: needs root, to act as two users\n");

@@ -22,6 +22,31 @@ TEST(rows_of_different_owners_can_have_their_own_cache_lines) {
   assert_int_equal(region_row_stride(2, false, 96), 0);
 }
 
+TEST(rows_of_128_bytes_begin_at_a_multiple_of_128) {
+  static const struct percore_field field = {.name = "rx"};
+  struct percore_table tables[] = {{.name = "before",
+                                    .storage = PERCORE_OWNED,
+                                    .fields = &field,
+                                    .field_count = 1},
+                                   {.name = "port",
+                                    .storage = PERCORE_OWNED,
+                                    .fields = &field,
+                                    .field_count = 1,
+                                    .max_rows = 3,
+                                    .row_align = 128}};
+  const struct percore_options options = {.extra_slots = 1};
+  struct region_fault fault;
+  for (uint32_t rows = 1; rows <= 16; rows++) {
+    struct region_plan plan;
+    tables[0].max_rows = rows;
+    assert_int_equal(
+        region_plan_make(&plan, "unit", tables, 2, &options, 1, 4096, &fault),
+        0);
+    assert_int_equal(plan.tables[2].single_offset % 128, 0);
+    region_plan_free(&plan);
+  }
+}
+
 TEST(every_value_is_counted_in_the_bucket_that_holds_it) {
   uint32_t buckets = region_histogram_buckets(3, 20);
   assert_int_equal(region_histogram_buckets(9, 20), 0);
