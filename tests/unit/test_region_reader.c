@@ -978,6 +978,7 @@ TEST(a_producer_that_is_stopped_is_known_to_be) {
   assert_true(region_reader_is_stopped(reader));
   assert_return_code(kill(pid, SIGKILL), errno);
   assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_false(region_reader_is_stopped(reader));
   close(ready[0]);
   close(ready[1]);
 }

@@ -626,6 +626,8 @@ TEST(a_reader_can_reset_a_row_and_everything) {
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
   assert_int_equal(region_reader_reset(reader, TABLES + 1, 0, 5000), -1);
   assert_int_equal(errno, EINVAL);
+  assert_fails(percore_reset(region, TABLES, PERCORE_ALL_ROWS), EINVAL);
+  assert_fails(percore_reset(region, PERCORE_ALL_TABLES, 0), EINVAL);
   assert_int_equal(region_reader_reset(reader, FLOW + 1, 0, 5000), -1);
   assert_int_equal(errno, ENOTSUP);
 }
