@@ -957,6 +957,24 @@ TEST(a_region_of_16_gib_is_read) {
   unit_end(region);
 }
 
+TEST(a_region_is_kept_from_children_if_the_reader_wants_it) {
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  for (int keep = 0; keep < 2; keep++) {
+    const struct region_reader_options reading = {.hello_wait_ms = 60000,
+                                                  .keep_from_children = keep};
+    struct region_reader *reader;
+    int status;
+    assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
+    assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+    pid_t pid = fork();
+    if (pid == 0) /* ENOMEM: it is not mapped */
+      _exit(msync((void *)(uintptr_t)reader->view.map, 1, MS_ASYNC) != 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, keep << 8);
+    region_reader_close(reader);
+  }
+}
+
 TEST(a_producer_that_is_stopped_is_known_to_be) {
   int ready[2], status;
   char byte = 0;
