@@ -117,10 +117,8 @@ static int take(struct region_claim *claim) {
     return 0;
   int error = errno;
   region_close_fd(&claim->listener);
-  if (!had_lock) {
-    unlink(claim->lock_path);
-    region_close_fd(&claim->lock);
-  }
+  if (!had_lock)
+    unlink(claim->lock_path); /* the next attempt closes it */
   return region_failed(error);
 }
 

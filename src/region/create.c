@@ -181,7 +181,6 @@ static int begin_tables(struct percore_region *region) {
     if (region_provide_rows(region, t, 1) != 0)
       return -1;
     region_row_begin_single(region, t);
-    region->state[t].next_unused = 1;
   }
   return region_grace_init(region);
 }

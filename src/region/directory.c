@@ -33,7 +33,7 @@ static bool sizes_are_valid(const struct region_header *header,
       {REGION_RULE_RECORD_SIZES, "slot record size", header->slot_size,
        sizeof(struct region_slot), MAX_RECORD_SIZE, 8, NULL},
       {REGION_RULE_REGION_SIZE, "region size", header->region_size, region_size,
-       region_size, 0, "this is the size of its memory"},
+       region_size, 0, "the size of its memory"},
       REGION_LIMIT(DIRECTORY_SIZE, "directory size", header->directory_size,
                    header->header_size, MIN(region_size, MAX_DIRECTORY)),
       REGION_LIMITS_END};

@@ -45,6 +45,10 @@ bool region_within(const struct region_limit *limits,
     limit++;
   if (limit->what == NULL)
     return true;
+  if (limit->words != NULL)
+    return region_breaks(fault, limit->rule,
+                         "its %s is %" PRIu64 "; it must be %s", limit->what,
+                         limit->value, limit->words);
   char to[32] = "", multiple[48] = "";
   if (limit->most != limit->least)
     snprintf(to, sizeof(to), " to %" PRIu64, limit->most);
@@ -52,10 +56,8 @@ bool region_within(const struct region_limit *limits,
     snprintf(multiple, sizeof(multiple), " and a multiple of %" PRIu64,
              limit->unit);
   return region_breaks(fault, limit->rule,
-                       "its %s is %" PRIu64 "; it must be %" PRIu64 "%s%s%s%s",
-                       limit->what, limit->value, limit->least, to, multiple,
-                       limit->why != NULL ? ": " : "",
-                       limit->why != NULL ? limit->why : "");
+                       "its %s is %" PRIu64 "; it must be %" PRIu64 "%s%s",
+                       limit->what, limit->value, limit->least, to, multiple);
 }
 
 bool region_blame(char subject[REGION_SUBJECT_SIZE], const char *name,

@@ -79,14 +79,14 @@ bool region_breaks(struct region_fault *fault, enum region_rule rule,
     __attribute__((format(printf, 3, 4)));
 bool region_fails(struct region_fault *fault, int error, const char *text);
 
-/* A number that a rule limits. REGION_LIMIT is one without unit and reason. An
+/* A number that a rule limits. REGION_LIMIT is one without unit and words. An
  * array ends with REGION_LIMITS_END. */
 struct region_limit {
   enum region_rule rule;
   const char *what; /* such as "row stride" */
   uint64_t value, least, most;
-  uint64_t unit;   /* the value must be a multiple of it; 0: any value */
-  const char *why; /* a sentence without its full stop, or NULL */
+  uint64_t unit;     /* the value must be a multiple of it; 0: any value */
+  const char *words; /* what the value must be, if the numbers do not say it */
 };
 #define REGION_LIMIT(rule, what, value, least, most)                           \
   { REGION_RULE_##rule, what, value, least, most, 0, NULL }

@@ -97,10 +97,8 @@ static int await_answer(int socket, uint32_t request, int64_t until_ms) {
       return ETIMEDOUT;
     ssize_t size =
         recv(socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
-    if (size == 0)
-      return ECONNRESET;
-    if (size < 0 && errno != EAGAIN && errno != EINTR)
-      return errno;
+    if (size <= 0)
+      return size == 0 ? ECONNRESET : errno;
     if (size != sizeof(answer))
       answer.request = request + 1;
   }

@@ -118,7 +118,7 @@ region_reader_directory(const struct region_reader *reader);
 uint64_t region_reader_producer(const struct region_reader *reader);
 
 /* Return the producer's pid in this pid namespace (0 if not visible), and its
- * user. */
+ * user; -1 before there was a producer. */
 pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 
@@ -231,7 +231,7 @@ struct region_tile {
   uint8_t *torn; /* 1: the cells may be from different moments */
   uint64_t *totals, *births, *resets;
   /* The values of each core, without the shared block and slots that count for
-   * no core. */
+   * no core. NULL if they are not wanted, or the table has none. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
   uint64_t *values;   /* scratch for at least one row of a slot */
@@ -280,8 +280,9 @@ void region_tile_add(const struct region_tile *tile, const uint64_t *cells,
 bool region_tile_read_births(struct region_reader *reader,
                              struct region_tile *tile, uint32_t i);
 
-/* Reads one row of one slot, one value per column. Returns 0, 1 if the row is
- * torn, or -1 with ENOENT (the slot has never been used) or EINVAL. */
+/* Reads one row of one slot, one value per column; the row must be one of the
+ * table's max_rows. Returns 0, 1 if the row is torn, or -1 with ENOENT (the
+ * slot has never been used) or EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 

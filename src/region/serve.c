@@ -98,14 +98,14 @@ static int answer_reset(struct percore_region *region,
 }
 
 /* Receives and answers a message. Returns false if the connection must be
- * closed. */
+ * closed. The event may be that of a closed connection whose descriptor this
+ * connection has got: nothing has arrived then, and the reader connects again.
+ */
 static bool handle_message(struct percore_region *region,
                            const struct server_connection *from) {
   struct region_message message;
   ssize_t size =
       recv(from->fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
-  if (size < 0)
-    return errno == EAGAIN || errno == EINTR;
   if (size != sizeof(message) || message.magic != REGION_MESSAGE_MAGIC)
     return false;
   int error = ENOSYS; /* for message types of later versions */
@@ -121,7 +121,6 @@ static bool handle_message(struct percore_region *region,
 static void write_number(struct percore_region *region) {
   char *instance = region_at(region, region->header->strings_offset +
                                          region->header->instance);
-  memset(instance, 0, sizeof(REGION_LONGEST_NUMBER));
   snprintf(instance, sizeof(REGION_LONGEST_NUMBER), "%u",
            region->server.claim.number);
 }

@@ -191,23 +191,20 @@ static bool load_checked(struct region_view *view, uint64_t sequence,
   return false;
 }
 
-/* Loads a row. Returns false if it is torn: its cells may be from different
- * moments. */
+/* Loads a row that has a sequence counter: its own or that of its slot. Returns
+ * false if it is torn: its cells may be from different moments. */
 static bool load_row(struct region_view *view, uint32_t t,
                      const struct copy *copy, uint32_t row, uint64_t *values) {
   const struct region_table *table = &view->directory.tables[t];
   uint64_t cells = copy->rows + (uint64_t)row * table->row_stride;
   uint64_t sequence = copy->sequence;
   uint32_t checked = view->known[t].checked_columns;
-  bool whole = true;
-  if (sequence == 0 && (table->flags & REGION_TABLE_CONSISTENT)) {
+  if (sequence == 0) {
     sequence = cells;
     cells += 8;
   }
-  if (sequence == 0)
-    checked = 0;
-  else
-    whole = load_checked(view, sequence, cells, checked, copy->ahead, values);
+  bool whole =
+      load_checked(view, sequence, cells, checked, copy->ahead, values);
   region_view_load(view, cells + 8ull * checked, table->columns - checked,
                    copy->ahead, values + checked);
   return whole;
@@ -592,8 +589,7 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t s, uint64_t *values) {
   struct region_view *view = &reader->view;
   int core;
-  if (row >= region_reader_rows(reader, table) ||
-      view->directory.tables[table].storage != PERCORE_PER_CORE)
+  if (view->directory.tables[table].storage != PERCORE_PER_CORE)
     return region_failed(EINVAL);
   if (region_reader_slot_state(reader, s, &core) == REGION_FREE)
     return region_failed(ENOENT);

@@ -33,7 +33,7 @@ struct table_state {
   struct key_index names; /* live rows that were added by name */
   uint32_t rows_reserved;
   uint32_t next_unused; /* rows below this have been used or added by number */
-  /* max_rows + 1 elements, mapped when first needed. */
+  /* max_rows + 2 elements, mapped when first needed. */
   struct removed_row *removed;
   size_t removed_size;
 };

@@ -29,13 +29,16 @@ tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_writer_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_reader_LDFLAGS = -Wl,--wrap=mincore
 tests_unit_test_region_receive_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_hostile_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_hostile_LDFLAGS = -Wl,--wrap=poll
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=poll
 tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_inherit_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
+tests_unit_test_region_memory_LDFLAGS = -Wl,--wrap=madvise
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_name_LDFLAGS = -Wl,--wrap=open
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
@@ -49,9 +52,10 @@ tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
 	-Wl,--wrap=sched_getaffinity,--wrap=sendmsg,--wrap=setsockopt \
 	-Wl,--wrap=socketpair,--wrap=unlink
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_poll_LDFLAGS = -Wl,--wrap=clock_gettime
 tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_threads_LDFLAGS = \
-	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
+	-Wl,--wrap=clock_gettime,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
 tests_unit_test_all_calls_LDADD = libregionunit.la libboard.la libregion.la \
 	libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)

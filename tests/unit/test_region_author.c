@@ -131,6 +131,30 @@ TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   unit_end(region);
 }
 
+/* Of two cores, the serving thread may only run on `core`. */
+static void check_serving(const struct percore_region *region, int core,
+                          int other) {
+  cpu_set_t cpus;
+  assert_int_equal(
+      pthread_getaffinity_np(region->server.thread, sizeof(cpus), &cpus), 0);
+  assert_true(CPU_ISSET((size_t)core, &cpus));
+  assert_false(CPU_ISSET((size_t)other, &cpus));
+}
+
+TEST(the_serving_thread_leaves_the_core_of_a_slot_and_that_of_a_pinned_worker) {
+  int here, elsewhere;
+  if (!two_cores(&here, &elsewhere))
+    skip();
+  struct percore_region *region = create(NULL, &(struct percore_options){0});
+  percore_slot_t slot = unit_attach(region, here);
+  check_serving(region, elsewhere, here);
+  assert_return_code(percore_detach(region, slot), errno);
+  pin(elsewhere);
+  (void)unit_attach(region, PERCORE_NO_CORE);
+  check_serving(region, here, elsewhere);
+  unit_end(region);
+}
+
 TEST(without_extra_slots_such_a_thread_gets_the_cores_slot) {
   int here, elsewhere;
   if (!two_cores(&here, &elsewhere))
@@ -159,9 +183,9 @@ TEST(a_thread_that_is_not_pinned_takes_any_free_slot_before_it_is_refused) {
   percore_slot_t slot;
   FILE *file = begin_to_listen();
   for (uint32_t s = 0; s < cores + 1; s++)
-    assert_return_code(percore_attach(region, "pool", here, &slot), errno);
+    assert_return_code(percore_attach(region, "pool", elsewhere, &slot), errno);
   for (int i = 0; i < 2; i++)
-    assert_fails(percore_attach(region, "one more", here, &slot), ENOSPC);
+    assert_fails(percore_attach(region, "one more", elsewhere, &slot), ENOSPC);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_non_null(strstr(said, "the counts of thread 'one more' are lost"));
@@ -360,24 +384,37 @@ static const struct percore_table stations = {.name = "station",
                                               .storage = PERCORE_OWNED,
                                               .fields = one_field,
                                               .field_count = 1,
-                                              .max_rows = 2,
-                                              .key = PERCORE_KEY_MAC};
+                                              .max_rows = 2};
 
-TEST(a_key_can_be_a_mac_address) {
-  struct percore_region *region =
-      create(&stations, &(struct percore_options){.cores = 2});
-  struct percore_reader *reader;
-  uint64_t value;
-  char name[32];
-  uint32_t row = unit_row_of_key(region, 0, 0x02000000000a);
-  assert_return_code(percore_open(&reader, "author", NULL), errno);
-  assert_int_equal(percore_refresh(reader), 1);
-  assert_return_code(percore_read_row(reader, 0, row, PERCORE_TOTAL, name,
-                                      sizeof(name), &value, 1),
-                     errno);
-  assert_string_equal(name, "02:00:00:00:00:0a");
-  percore_close(reader);
-  assert_return_code(percore_destroy(region), errno);
+TEST(a_key_is_shown_in_the_format_of_its_table) {
+  static const struct {
+    uint32_t format;
+    uint64_t key;
+    const char *name;
+  } cases[] = {
+      {PERCORE_KEY_DECIMAL, UINT64_MAX, "18446744073709551615"},
+      {PERCORE_KEY_HEX, 0xabcdef, "0000000000abcdef"},
+      {PERCORE_KEY_IPV4, 0xc0000201, "192.0.2.1"},
+      {PERCORE_KEY_MAC, 0x0200fedc010a, "02:00:fe:dc:01:0a"},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    struct percore_table table = stations;
+    table.key = cases[i].format;
+    struct percore_region *region =
+        create(&table, &(struct percore_options){.cores = 2});
+    struct percore_reader *reader;
+    uint64_t value;
+    char name[32];
+    uint32_t row = unit_row_of_key(region, 0, cases[i].key);
+    assert_return_code(percore_open(&reader, "author", NULL), errno);
+    assert_int_equal(percore_refresh(reader), 1);
+    assert_return_code(percore_read_row(reader, 0, row, PERCORE_TOTAL, name,
+                                        sizeof(name), &value, 1),
+                       errno);
+    assert_string_equal(name, cases[i].name);
+    percore_close(reader);
+    assert_return_code(percore_destroy(region), errno);
+  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -433,6 +470,17 @@ REGION_TEST(a_long_name_of_a_thread_makes_no_long_line) {
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_in_range(strlen(said), 100, 512);
+}
+
+REGION_TEST(a_long_name_of_a_thread_is_cut_to_39_bytes) {
+  static const char name[] = "abcdefghijklmnopqrstuvwxyz-0123456789-012345";
+  struct region_slot_view view;
+  percore_slot_t slot;
+  assert_return_code(percore_attach(region, name, 1, &slot), errno);
+  UNIT_READER(reader);
+  region_reader_slot(reader, 1, &view);
+  assert_string_equal(view.name, "abcdefghijklmnopqrstuvwxyz-0123456789-0");
+  assert_return_code(percore_detach(region, slot), errno);
 }
 
 REGION_TEST(the_status_reports_the_number_of_readers) {
@@ -644,6 +692,25 @@ TEST(a_forked_child_lives_where_little_private_memory_is_allowed) {
     _exit(fork_with_little_memory());
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
+}
+
+REGION_TEST(a_forked_child_lives_where_no_descriptor_may_be_opened) {
+  percore_owned_table_t flows = unit_owned_table(region, FLOW);
+  uint32_t row = unit_row_of_key(region, FLOW, 7);
+  struct rlimit before, none = {0};
+  int status;
+  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+  none.rlim_max = before.rlim_max;
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &none), errno);
+  pid_t child = fork();
+  if (child == 0) {
+    percore_add(percore_owned_row(flows, row), PACKETS, 5);
+    _exit(9);
+  }
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 9 << 8);
+  assert_int_equal(unit_read(FLOW, row, PACKETS), 0);
 }
 
 TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {

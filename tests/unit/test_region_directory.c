@@ -93,6 +93,9 @@ TEST(a_directory_yields_the_producers_description) {
                      0);
   assert_string_equal(directory.name, "unit");
   assert_string_equal(directory.instance, "a");
+  assert_int_equal(directory.header.directory_size,
+                   directory.header.strings_offset +
+                       directory.header.strings_size);
   assert_int_equal(directory.table_count, TABLES + 1);
   assert_string_equal(directory.described[0].name, "core");
   for (uint32_t t = 0; t < TABLES; t++) {

@@ -227,6 +227,16 @@ TEST(constant_removals_do_not_hold_up_reuse) {
   end_pair(&pair);
 }
 
+/* The first removal in a region begins a period at once. */
+TEST(tries_to_add_a_row_whose_period_has_begun_begin_no_other) {
+  struct pair pair = begin_pair();
+  remove_port(&pair, 0);
+  for (int i = 0; i < 2; i++)
+    assert_false(is_added(&pair, 0));
+  assert_int_equal(pair.region->grace.begun, 1);
+  end_pair(&pair);
+}
+
 TEST(removals_begin_at_most_one_period_per_millisecond) {
   struct pair pair = begin_pair();
   const struct grace *grace = &pair.region->grace;

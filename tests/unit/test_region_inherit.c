@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -282,6 +283,44 @@ INHERIT_TEST(a_child_finds_rows_that_the_parent_changed_after_the_fork) {
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = {region_block(region, 0)};
   assert_int_equal(percore_core_row(slot, ports, row).core_cells[PACKETS], 3);
+}
+
+enum { LATE_ROW = 50000 };
+
+static int look_for_memory(struct percore_region *region) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  percore_slot_t slot;
+  percore_core_table_t flows;
+  unsigned char resident;
+  await_told(go);
+  if (percore_attach(region, "late", 1, &slot) != 0 ||
+      percore_core_table(region, 0, &flows) != 0)
+    return 1;
+  uintptr_t cells =
+      (uintptr_t)percore_core_row(slot, flows, LATE_ROW).core_cells;
+  return mincore((void *)(cells / page * page), 1, &resident) == 0 &&
+                 (resident & 1) != 0
+             ? 0
+             : 2;
+}
+
+TEST(a_child_that_attaches_has_memory_for_rows_that_came_after_the_fork) {
+  static const struct percore_field field = {.name = "packets"};
+  static const struct percore_table table = {.name = "flow",
+                                             .fields = &field,
+                                             .field_count = 1,
+                                             .max_rows = LATE_ROW + 1};
+  const struct percore_options options = {
+      .size = sizeof(options), .cores = 2, .inherit = 1};
+  struct percore_region *region;
+  assert_return_code(percore_create(&region, "unit", &table, 1, &options),
+                     errno);
+  assert_return_code(pipe(go), errno);
+  pid_t child = start(look_for_memory, region);
+  assert_return_code(percore_row_add_at(region, 0, LATE_ROW, NULL, 1), errno);
+  tell(go);
+  assert_int_equal(await(child), 0);
+  unit_end(region);
 }
 
 static int pass_quiescent_point(struct percore_region *region) {

@@ -22,6 +22,31 @@ TEST(rows_of_different_owners_can_have_their_own_cache_lines) {
   assert_int_equal(region_row_stride(2, false, 96), 0);
 }
 
+TEST(rows_of_128_bytes_begin_at_a_multiple_of_128) {
+  static const struct percore_field field = {.name = "rx"};
+  struct percore_table tables[] = {{.name = "before",
+                                    .storage = PERCORE_OWNED,
+                                    .fields = &field,
+                                    .field_count = 1},
+                                   {.name = "port",
+                                    .storage = PERCORE_OWNED,
+                                    .fields = &field,
+                                    .field_count = 1,
+                                    .max_rows = 3,
+                                    .row_align = 128}};
+  const struct percore_options options = {.extra_slots = 1};
+  struct region_fault fault;
+  for (uint32_t rows = 1; rows <= 16; rows++) {
+    struct region_plan plan;
+    tables[0].max_rows = rows;
+    assert_int_equal(
+        region_plan_make(&plan, "unit", tables, 2, &options, 1, 4096, &fault),
+        0);
+    assert_int_equal(plan.tables[2].single_offset % 128, 0);
+    region_plan_free(&plan);
+  }
+}
+
 TEST(every_value_is_counted_in_the_bucket_that_holds_it) {
   uint32_t buckets = region_histogram_buckets(3, 20);
   assert_int_equal(region_histogram_buckets(9, 20), 0);
@@ -119,6 +144,85 @@ TEST(meaningless_shapes_are_refused) {
     if (region_schema_is_valid("unit", NULL, &table, 1, &fault))
       fail_msg("%s was accepted", refused->what);
   }
+}
+
+TEST(a_refused_number_says_which_are_possible) {
+  static const struct {
+    struct percore_field field;
+    uint32_t row_name_size, row_align, flags;
+    const char *text;
+  } cases[] = {
+      {.row_name_size = 32,
+       .text = "its row name size is 32; it must be 24, 56 or 120, or 0 for "
+               "rows with a key"},
+      {.row_align = 96,
+       .text = "its row alignment is 96; it must be 0 or a power of two up to "
+               "4096"},
+      {.flags = PERCORE_CONSISTENT,
+       .text = "its flag PERCORE_CONSISTENT is 1; it must be 0 unless the "
+               "table is OWNED"},
+      {.flags = 64, .text = "its sum of unknown flags is 64; it must be 0"},
+      {.field = {.aggregation = PERCORE_MAX},
+       .text = "its aggregation is 2; it must be 0 (sum) unless the field is a "
+               "gauge"},
+      {.field = {.kind = PERCORE_GAUGE, .aggregation = 9},
+       .text = "its aggregation is 9; it must be 0 to 3"},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    struct percore_field field = cases[i].field;
+    field.name = "rx";
+    const struct percore_table table = {.name = "port",
+                                        .fields = &field,
+                                        .field_count = 1,
+                                        .max_rows = 2,
+                                        .row_name_size = cases[i].row_name_size,
+                                        .row_align = cases[i].row_align,
+                                        .flags = cases[i].flags};
+    struct region_fault fault;
+    assert_false(region_schema_is_valid("unit", NULL, &table, 1, &fault));
+    assert_string_equal(fault.text, cases[i].text);
+  }
+}
+
+TEST(tables_have_at_most_16384_fields_with_those_of_the_table_core) {
+  enum { FIELDS = 1024, MOST = 16 };
+  static char names[FIELDS][8];
+  struct percore_field fields[FIELDS] = {{0}};
+  struct percore_table tables[MOST];
+  struct region_fault fault;
+  for (size_t i = 0; i < FIELDS; i++) {
+    snprintf(names[i], sizeof(names[i]), "f%zu", i);
+    fields[i].name = names[i];
+  }
+  for (size_t i = 0; i < MOST; i++)
+    tables[i] = (struct percore_table){
+        .name = names[i], .fields = fields, .field_count = FIELDS};
+  tables[0].field_count = FIELDS - REGION_CORE_COLUMNS;
+  assert_true(region_schema_is_valid("unit", NULL, tables, MOST, &fault));
+  tables[0].field_count++;
+  assert_false(region_schema_is_valid("unit", NULL, tables, MOST, &fault));
+  assert_int_equal(fault.rule, REGION_RULE_COUNTS);
+}
+
+TEST(rows_have_names_of_three_sizes_and_alignments_up_to_a_page) {
+  static const struct percore_field field = {.name = "rx"};
+  struct percore_table table = {
+      .name = "port", .fields = &field, .field_count = 1, .max_rows = 2};
+  struct region_fault fault;
+  int sizes = 0, alignments = 0;
+  for (uint32_t n = 1; n <= 8192; n++) {
+    table.row_name_size = n;
+    table.row_align = 0;
+    sizes += region_schema_is_valid("unit", NULL, &table, 1, &fault);
+    table.row_name_size = 0;
+    table.row_align = n;
+    alignments += region_schema_is_valid("unit", NULL, &table, 1, &fault);
+  }
+  assert_int_equal(sizes, 3);
+  assert_int_equal(alignments, 13);
+  table.row_align = 4096;
+  table.row_name_size = 120;
+  assert_true(region_schema_is_valid("unit", NULL, &table, 1, &fault));
 }
 
 TEST(a_state_has_at_most_256_names) {

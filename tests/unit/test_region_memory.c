@@ -14,6 +14,10 @@
 #include "temp_tree.h"
 #include "unit.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 static struct temp_tree tree;
 
 static void make_root(void) {
@@ -68,6 +72,64 @@ TEST(possible_cores_are_counted_up_to_the_highest_number) {
     temp_tree_write(&tree, "/sys/devices/system/cpu/possible", cases[i].text);
     assert_int_equal(region_possible_cores(), cases[i].cores);
   }
+}
+
+/* What madvise(2) was last asked to make huge: offsets in a mapping at `huge`.
+ */
+static unsigned char huge[1];
+static uint64_t begin, end;
+
+int __real_madvise(void *start, size_t size, int advice);
+int __wrap_madvise(void *start, size_t size, int advice);
+int __wrap_madvise(void *start, size_t size, int advice) {
+  if (advice != MADV_COLLAPSE)
+    return __real_madvise(start, size, advice);
+  begin = (uintptr_t)start - (uintptr_t)huge;
+  end = begin + size;
+  return 0;
+}
+
+TEST(only_huge_pages_that_lie_in_a_range_are_made_if_memory_is_left) {
+  enum { PAGE = REGION_HUGE_PAGE };
+  static const struct {
+    uint64_t offset, length, free_pages, begin, end;
+  } cases[] = {
+      {PAGE, PAGE, 3, PAGE, 2 * PAGE},
+      {PAGE - 8, 3 * PAGE, 3, PAGE, 3 * PAGE},
+      {PAGE + 8, 2 * PAGE, 3, 2 * PAGE, 3 * PAGE},
+      {PAGE + 8, PAGE, 3, 0, 0},
+      {0, PAGE - 8, 3, 0, 0},
+      {0, PAGE, 2, 0, 0},
+  };
+  if (sysconf(_SC_PAGESIZE) != 4096) {
+    print_message("skipped: pages of this machine are not 4 KiB\n");
+    skip();
+  }
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    char text[64];
+    snprintf(text, sizeof(text), "MemAvailable: %u kB\n",
+             (unsigned)(cases[i].free_pages * PAGE / 1024));
+    temp_tree_write(&tree, "/proc/meminfo", text);
+    begin = end = 0;
+    region_memory_make_huge(huge, cases[i].offset, cases[i].length);
+    assert_int_equal(begin, cases[i].begin);
+    assert_int_equal(end, cases[i].end);
+  }
+}
+
+TEST(a_large_mapping_begins_on_a_huge_page) {
+  enum { SIZE = REGION_HUGE_PAGE + 65536, TIMES = 3 };
+  unsigned char *maps[TIMES];
+  int fd = memfd_create("unit", MFD_CLOEXEC);
+  assert_return_code(ftruncate(fd, SIZE), errno);
+  for (int i = 0; i < TIMES; i++) {
+    maps[i] = region_memory_map(fd, SIZE, PROT_READ);
+    assert_non_null(maps[i]);
+    assert_int_equal((uintptr_t)maps[i] % REGION_HUGE_PAGE, 0);
+  }
+  for (int i = 0; i < TIMES; i++)
+    munmap(maps[i], SIZE);
+  close(fd);
 }
 
 /* Makes madvise(2) fail as before Linux 5.14, which introduced

@@ -78,22 +78,16 @@ TEST(a_lock_file_that_another_process_has_just_made_is_only_locked) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-/* Serves the region until it can be found again. */
-static void await_socket(struct percore_region *region) {
-  enum { TURNS = 2000, TURN_US = 10000 };
-  for (int i = 0; i < TURNS; i++) {
-    percore_serve(region);
-    if (is_found())
-      return;
-    usleep(TURN_US);
-  }
-  fail_msg("the socket was not recreated");
+/* Serves a polled region when its next check is due. */
+static void serve_later(struct percore_region *region) {
+  region->server.checked_ms = INT64_MIN / 2;
+  assert_return_code(percore_serve(region), errno);
 }
 
 TEST(a_removed_socket_is_restored_when_the_region_is_polled) {
   UNIT_REGION(region, PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
-  await_socket(region);
+  serve_later(region);
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -101,7 +95,8 @@ TEST(a_removed_socket_is_restored_when_the_region_is_polled) {
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   /* The connection continues without the socket. */
   assert_return_code(unlink(path_of("sock")), errno);
-  await_socket(region);
+  serve_later(region);
+  assert_true(is_found());
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
   region_reader_close(reader);
@@ -109,7 +104,9 @@ TEST(a_removed_socket_is_restored_when_the_region_is_polled) {
 
 REGION_TEST(a_removed_socket_is_restored_by_the_thread) {
   assert_return_code(unlink(path_of("sock")), errno);
-  await_socket(region);
+  enum { TURNS = 2000, TURN_US = 10000 };
+  for (int i = 0; i < TURNS && !is_found(); i++)
+    usleep(TURN_US);
   UNIT_READER(reader);
 }
 
@@ -121,7 +118,7 @@ TEST(a_recreated_directory_also_receives_the_lock_file) {
   assert_return_code(rmdir(dir), errno);
   assert_return_code(percore_serve(region), errno);
   assert_return_code(mkdir(dir, 0700), errno);
-  await_socket(region);
+  serve_later(region);
   assert_true(is_found());
   assert_fails(percore_create(&other, "unit", unit_tables, TABLES, NULL),
                EADDRINUSE);
@@ -327,8 +324,7 @@ TEST(a_number_is_chosen_when_the_region_is_first_served_and_then_kept) {
   struct percore_region *one;
   assert_return_code(percore_create(&one, "unit", NULL, 0, &other), errno);
   for (int i = 0; i < 2; i++) {
-    first->server.checked_ms = INT64_MIN / 2; /* the check is due */
-    assert_return_code(percore_serve(first), errno);
+    serve_later(first);
     setenv("PERCORE_RUNTIME_DIR", path, 1);
     check_instance(first, "2");
     assert_return_code(unlink(first->server.claim.socket_path), errno);

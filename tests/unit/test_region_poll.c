@@ -93,6 +93,27 @@ TEST(a_clock_that_restarts_is_followed_from_its_new_value) {
   assert_int_equal(head.total_cycles, 500);
 }
 
+/* The CPU time of the thread, if not NULL. */
+static const struct timespec *cpu_time;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+  if (clock != CLOCK_THREAD_CPUTIME_ID || cpu_time == NULL)
+    return __real_clock_gettime(clock, now);
+  *now = *cpu_time;
+  return 0;
+}
+
+TEST(seconds_of_cpu_time_are_nanoseconds_in_the_slot) {
+  static const struct timespec cpu = {.tv_sec = 7, .tv_nsec = 5};
+  struct percore_slot_head head = {0};
+  cpu_time = &cpu;
+  region_poll_begin(&head);
+  cpu_time = NULL;
+  assert_int_equal(head.checked_cpu_ns, 7000000005);
+}
+
 TEST(a_poll_of_a_sink_does_not_check_the_cpu_time) {
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
@@ -101,6 +122,7 @@ TEST(a_poll_of_a_sink_does_not_check_the_cpu_time) {
   percore_poll_at(slot, 1u << 31, 1);
   percore_wake(slot);
   assert_int_equal(head.checked_cpu_ns, 0);
+  assert_int_equal(head.absent_cycles, 0);
 }
 
 TEST(a_round_of_less_than_100_us_is_not_checked) {

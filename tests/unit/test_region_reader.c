@@ -3,8 +3,12 @@
 #include "percore_config.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "region/memory.h"
@@ -19,6 +23,7 @@ TEST(a_reader_may_be_opened_before_its_producer) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ABSENT);
   assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_int_equal(region_reader_uid(reader), (uid_t)-1);
   assert_null(region_reader_directory(reader));
   UNIT_REGION(region, PERCORE_SERVE_THREAD);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
@@ -101,6 +106,148 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   region_tile_free(&tile);
 }
 
+/* Called once, when the reader first asks for pages of this slot. */
+static struct {
+  void (*call)(void);
+  struct percore_region *region;
+  const struct region_reader *reader;
+  uint32_t slot;
+  percore_core_row_t row;
+} meanwhile;
+
+int __real_mincore(void *start, size_t size, unsigned char *resident);
+int __wrap_mincore(void *start, size_t size, unsigned char *resident);
+int __wrap_mincore(void *start, size_t size, unsigned char *resident) {
+  const struct region_reader *reader = meanwhile.reader;
+  if (meanwhile.call != NULL &&
+      (const unsigned char *)start - reader->view.map >=
+          (ptrdiff_t)region_block_offset(meanwhile.region, meanwhile.slot)) {
+    meanwhile.call();
+    meanwhile.call = NULL;
+  }
+  return __real_mincore(start, size, resident);
+}
+
+static void count_and_reset(void) {
+  percore_add(meanwhile.row, 0, 3);
+  assert_return_code(percore_reset(meanwhile.region, 0, 1), errno);
+}
+
+/* The parts of the table are so large that the reader does not ask for pages of
+ * two parts at once. */
+TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
+  enum { CORES = 2, ROWS = 2, COLUMNS = 2, CELLS = ROWS * COLUMNS };
+  static const struct percore_field fields[COLUMNS] = {{.name = "packets"},
+                                                       {.name = "bytes"}};
+  static const struct percore_table table = {.name = "flow",
+                                             .fields = fields,
+                                             .field_count = COLUMNS,
+                                             .max_rows = 65536};
+  static const uint64_t cores[CORES * CELLS] = {1, 0, 8, 0, 1, 0, 5, 0};
+  const struct percore_options options = {.size = sizeof(options),
+                                          .cores = CORES};
+  struct percore_region *region;
+  struct region_tile tile;
+  assert_return_code(percore_create(&region, "unit", &table, 1, &options), 0);
+  percore_core_table_t flows = unit_core_table(region, 0);
+  for (uint32_t key = 0; key < ROWS; key++)
+    assert_int_equal(unit_row_of_key(region, 0, key), key);
+  for (int core = CORES - 1; core >= 0; core--) {
+    percore_slot_t slot = unit_attach(region, core);
+    percore_add(percore_core_row(slot, flows, 0), 0, 1);
+    meanwhile.row = percore_core_row(slot, flows, 1);
+    percore_add(meanwhile.row, 0, 5);
+  }
+  UNIT_READER(reader);
+  assert_return_code(region_tile_init(&tile, reader, 1, ROWS,
+                                      REGION_WANT_RESETS | REGION_WANT_BIRTHS |
+                                          REGION_WANT_CORES),
+                     errno);
+  meanwhile.region = region;
+  meanwhile.reader = reader;
+  meanwhile.slot = 1;
+  meanwhile.call = count_and_reset;
+  region_tile_read(reader, &tile, 0);
+  if (meanwhile.call != NULL && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+    print_message("skipped: a filter may forbid mincore(2)\n");
+  else {
+    assert_null(meanwhile.call);
+    assert_int_equal(tile.rows, ROWS);
+    assert_int_equal(region_state(tile.generations[1]), REGION_LIVE);
+    assert_memory_equal(tile.cores, cores, sizeof(cores));
+    assert_int_equal(tile.totals[COLUMNS], 13);
+    assert_int_equal(
+        region_row_shown(region_reader_directory(reader), &tile, 1, 0), 0);
+  }
+  region_tile_free(&tile);
+  unit_end(region);
+}
+
+REGION_TEST(a_table_that_is_not_per_core_has_no_values_of_cores) {
+  UNIT_READER(reader);
+  struct region_tile tile;
+  assert_return_code(
+      region_tile_init(&tile, reader, SESSION + 1, 1, REGION_WANT_CORES),
+      errno);
+  region_tile_read(reader, &tile, 0);
+  assert_null(tile.cores);
+  assert_fails(region_reader_slot_row(reader, SESSION + 1, 0, 0, tile.totals),
+               EINVAL);
+  region_tile_free(&tile);
+}
+
+TEST(cells_of_a_tile_are_added_for_each_of_its_columns) {
+  enum { COLUMNS = 17, ROWS = 20 };
+  for (uint32_t columns = 1; columns <= COLUMNS; columns++) {
+    const struct region_tile tile = {.columns = columns, .rows = ROWS};
+    uint64_t cells[COLUMNS * ROWS], sums[COLUMNS], expected[COLUMNS];
+    for (uint32_t c = 0; c < columns; c++)
+      expected[c] = sums[c] = 1000 * c;
+    for (uint32_t i = 0; i < columns * ROWS; i++)
+      expected[i % columns] += cells[i] = i * i;
+    region_tile_add(&tile, cells, sums);
+    assert_memory_equal(sums, expected, columns * sizeof(*sums));
+  }
+}
+
+TEST(a_row_of_a_slot_has_all_buckets_of_a_long_histogram) {
+  static const struct percore_field fields[] = {{.name = "packets"},
+                                                {.name = "bytes"},
+                                                {.name = "latency",
+                                                 .kind = PERCORE_HISTOGRAM,
+                                                 .sub_bits = 4,
+                                                 .max_bits = 12}};
+  static const struct percore_table table = {
+      .name = "port", .fields = fields, .field_count = 3};
+  enum { COLUMNS = 2 + (9 << 4) };
+  struct percore_region *region;
+  uint64_t values[COLUMNS];
+  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  percore_slot_t slot = unit_attach(region, 0);
+  percore_core_row_t row =
+      percore_core_row(slot, unit_core_table(region, 0), 0);
+  for (uint64_t c = 0; c < COLUMNS; c++)
+    row.core_cells[c] = 7 * c;
+  UNIT_READER(reader);
+  assert_int_equal(region_reader_slot_row(reader, 1, 0, 0, values), 0);
+  for (uint64_t c = 0; c < COLUMNS; c++)
+    assert_int_equal(values[c], 7 * c);
+  unit_end(region);
+}
+
+REGION_TEST(a_tile_that_is_used_again_keeps_its_memory) {
+  UNIT_READER(reader);
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, reader, PORT + 1, 4, 0), errno);
+  void *memory = tile.memory;
+  for (int i = 0; i < 2; i++) {
+    assert_return_code(region_tile_reuse(&tile, reader, SESSION + 1, 2, 0),
+                       errno);
+    assert_ptr_equal(tile.memory, memory);
+  }
+  region_tile_free(&tile);
+}
+
 TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   uid_t refused = getuid();
   struct region_reader_options options = {
@@ -112,6 +259,9 @@ TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   assert_int_equal(region_reader_errno(reader), EACCES);
   refused++;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  shutdown(reader->connection.socket, SHUT_RDWR);
+  refused = getuid();
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   region_reader_close(reader);
 }
 
@@ -777,8 +927,12 @@ TEST(a_region_of_16_gib_is_read) {
                                              .field_count = 1,
                                              .max_rows = 1u << 29};
   const struct percore_options options = {.size = sizeof(options)};
+  const struct region_reader_options reading = {.hello_wait_ms = 60000};
+  struct region_pool pool = {.own = 16 << 20};
+  struct region_allowance allowance = {.pool = &pool};
   struct percore_region *region;
   struct percore_reader *reader;
+  struct region_reader *charged;
   uint64_t value = 0;
   assert_return_code(percore_create(&region, "unit", &table, 1, &options),
                      errno);
@@ -793,7 +947,58 @@ TEST(a_region_of_16_gib_is_read) {
       errno);
   assert_int_equal(value, 7);
   percore_close(reader);
+  assert_return_code(region_reader_open(&charged, "unit", NULL, &reading), 0);
+  region_reader_use_allowance(charged, &allowance);
+  assert_int_equal(region_reader_refresh(charged), REGION_CAME);
+  /* a bit for each page */
+  assert_true(allowance.used >
+              region->size / (uint64_t)sysconf(_SC_PAGESIZE) / 8);
+  region_reader_close(charged);
   unit_end(region);
+}
+
+TEST(a_region_is_kept_from_children_if_the_reader_wants_it) {
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  for (int keep = 0; keep < 2; keep++) {
+    const struct region_reader_options reading = {.hello_wait_ms = 60000,
+                                                  .keep_from_children = keep};
+    struct region_reader *reader;
+    int status;
+    assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
+    assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+    pid_t pid = fork();
+    if (pid == 0) /* ENOMEM: it is not mapped */
+      _exit(msync((void *)(uintptr_t)reader->view.map, 1, MS_ASYNC) != 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, keep << 8);
+    region_reader_close(reader);
+  }
+}
+
+TEST(a_producer_that_is_stopped_is_known_to_be) {
+  int ready[2], status;
+  char byte = 0;
+  assert_return_code(pipe(ready), errno);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)unit_create(PERCORE_SERVE_THREAD);
+    if (write(ready[1], &byte, 1) == 1)
+      pause();
+    _exit(1);
+  }
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  UNIT_READER(reader);
+  assert_false(region_reader_is_stopped(reader));
+  assert_return_code(kill(pid, SIGSTOP), errno);
+  assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+  assert_true(region_reader_is_stopped(reader));
+  assert_return_code(kill(pid, SIGKILL), errno);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_false(region_reader_is_stopped(reader));
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST(applications_read_regions_by_percore_open) {
@@ -803,6 +1008,8 @@ TEST(applications_read_regions_by_percore_open) {
   char name[32];
   uint32_t row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 6);
+  assert_fails(percore_open(&reader, "../unit", NULL), EINVAL);
+  assert_null(reader);
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
   assert_int_equal(percore_reader_state(reader), PERCORE_ABSENT);
   assert_int_equal(percore_refresh(reader), 1);

@@ -113,12 +113,25 @@ int __wrap_poll(struct pollfd *fds, nfds_t len, int wait_ms) {
   return is_interrupted(wait_ms) ? -1 : __real_poll(fds, len, wait_ms);
 }
 
+static atomic_int turn_ms;     /* the last wait for events */
+static atomic_bool time_stops; /* at 4.567 s after a multiple of ten seconds */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+  int rc = __real_clock_gettime(clock, now);
+  if (time_stops && clock == CLOCK_REALTIME)
+    *now = (struct timespec){.tv_sec = 1200004, .tv_nsec = 567999999};
+  return rc;
+}
+
 int __real_epoll_wait(int epoll, struct epoll_event *events, int len,
                       int wait_ms);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int len,
                       int wait_ms);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int len,
                       int wait_ms) {
+  turn_ms = wait_ms;
   return is_interrupted(wait_ms)
              ? -1
              : __real_epoll_wait(epoll, events, len, wait_ms);
@@ -146,6 +159,36 @@ TEST(signals_change_no_result_of_a_region_with_a_thread) {
 
 TEST(signals_change_no_result_of_a_polled_region) {
   use_beside_signals(PERCORE_SERVE_POLLED);
+}
+
+/* ---------------------------------------------------------------------------
+ * How often the serving thread wakes
+ */
+
+/* Creates a region of which percore_create returns this, and returns how long
+ * its thread first waits for an event. */
+static int first_turn_ms(int returns) {
+  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_region *region;
+  int turn = turn_ms = 0;
+  time_stops = true;
+  assert_int_equal(
+      percore_create(&region, "unit", unit_tables, TABLES, &options), returns);
+  while ((turn = turn_ms) == 0)
+    sched_yield();
+  time_stops = false;
+  assert_return_code(percore_destroy(region), errno);
+  return turn;
+}
+
+TEST(an_idle_thread_wakes_when_ten_seconds_of_the_clock_are_over) {
+  assert_int_equal(first_turn_ms(0), 10000 - 4567);
+}
+
+TEST(a_thread_whose_name_is_taken_tries_again_after_two_seconds) {
+  struct percore_region *first = create(NULL, PERCORE_SERVE_POLLED);
+  assert_int_equal(first_turn_ms(-1), 2000);
+  destroy(first);
 }
 
 /* ---------------------------------------------------------------------------

@@ -624,8 +624,10 @@ TEST(a_reader_can_reset_a_row_and_everything) {
   assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 5000),
                      0);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
-  assert_int_equal(region_reader_reset(reader, 99, 0, 5000), -1);
+  assert_int_equal(region_reader_reset(reader, TABLES + 1, 0, 5000), -1);
   assert_int_equal(errno, EINVAL);
+  assert_fails(percore_reset(region, TABLES, PERCORE_ALL_ROWS), EINVAL);
+  assert_fails(percore_reset(region, PERCORE_ALL_TABLES, 0), EINVAL);
   assert_int_equal(region_reader_reset(reader, FLOW + 1, 0, 5000), -1);
   assert_int_equal(errno, ENOTSUP);
 }
@@ -782,8 +784,8 @@ REGION_TEST(a_missing_row_or_table_is_a_sink) {
   before = percore_core_row(slot, ports, row).core_cells;
   percore_add(percore_core_row(slot, ports, row), PACKETS, 9);
   assert_int_equal(before[PACKETS], 9);
-  assert_int_equal(percore_core_table(region, SESSION, &wrong), -1);
-  assert_int_equal(percore_core_table(region, 77, &wrong), -1);
+  assert_fails(percore_core_table(region, SESSION, &wrong), EINVAL);
+  assert_fails(percore_core_table(region, 77, &wrong), EINVAL);
   percore_add(percore_core_row(slot, wrong, 5), PERCORE_MAX_COLUMNS - 1, 9);
   assert_ptr_equal(percore_core_row(slot, wrong, 5).core_cells,
                    percore_core_row(slot, wrong, 0).core_cells);
@@ -1018,6 +1020,9 @@ TEST(all_huge_pages_are_available_or_create_fails_with_enomem) {
     }
   }
   assert_return_code(rc, errno);
+  struct stat memory;
+  assert_return_code(fstat(region->memfd, &memory), errno);
+  assert_int_equal(memory.st_blksize, 2 << 20);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 1);

@@ -293,6 +293,30 @@ TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
   assert_near(still_s(worker), 0, 1e-9);
 }
 
+TEST(a_thread_that_attached_after_the_last_reading_is_measured_since_then) {
+  look(&fixture);
+  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
+  assert_return_code(percore_attach(fixture.region, "late", 1, &fixture.slot),
+                     0);
+  fixture.now += SECOND;
+  polled_at(fixture.slot.head, fixture.now);
+  poll(&fixture, 1, 0.5);
+  const struct region_worker *worker = look(&fixture) - 1;
+  assert_string_equal(worker->slot.name, "late");
+  assert_near(worker->useful, 0.25, 1e-9);
+  assert_near(fixture.workers.interval_s, 2, 1e-9);
+}
+
+TEST(the_first_reading_measures_since_a_time_when_no_slot_was_used) {
+  poll(&fixture, 1, 0.5);
+  assert_int_equal(region_workers_read(&fixture.workers, fixture.reader,
+                                       fixture.now, fixture.now,
+                                       fixture.now - 2ull * SECOND),
+                   0);
+  assert_near(fixture.workers.list[2].useful, 0.25, 1e-9);
+  assert_nan(fixture.workers.interval_s);
+}
+
 TEST(a_thread_that_never_polls_is_not_judged) {
   const struct region_worker *worker = look(&fixture);
   fixture.now += 5ull * SECOND;
