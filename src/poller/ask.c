@@ -225,13 +225,13 @@ static void free_servers(struct pollers *pollers, bool all) {
   pollers->len = kept;
 }
 
-/* While no program is asked, the thread only looks for some. */
+/* While no program is asked, the thread only looks for some, less often. */
 static void *run(void *argument) {
   struct pollers *pollers = argument;
-  uint64_t look_ns = 0, rest_ns;
+  uint64_t look_ns = 0, rest_ns = 0;
   do {
     uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-    if (now_ns >= look_ns) {
+    if (now_ns >= look_ns || rest_ns >= LOOK_NS) {
       pollers_find(pollers);
       look_ns = now_ns + LOOK_NS - SOON_NS;
     }

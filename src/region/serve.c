@@ -98,14 +98,15 @@ static int answer_reset(struct percore_region *region,
 }
 
 /* Receives and answers a message. Returns false if the connection must be
- * closed. The event may be that of a closed connection whose descriptor this
- * connection has got: nothing has arrived then, and the reader connects again.
- */
+ * closed. Nothing has arrived if the event is that of a closed connection whose
+ * descriptor this one has got in the same turn. */
 static bool handle_message(struct percore_region *region,
                            const struct server_connection *from) {
   struct region_message message;
   ssize_t size =
       recv(from->fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
+  if (size < 0)
+    return errno == EAGAIN;
   if (size != sizeof(message) || message.magic != REGION_MESSAGE_MAGIC)
     return false;
   int error = ENOSYS; /* for message types of later versions */
