@@ -41,6 +41,7 @@ class Switch:
             ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"),
             self.directory)}
         self.processes = []
+        self.state = None  # of the port
 
     def run(self, *command):
         return subprocess.run(command, env=self.environment, check=True,
@@ -117,20 +118,23 @@ class Switch:
 
     def bring(self, state):
         self.tell("netdev-dpdk/set-admin-state", "p0", state)
+        self.state = state
 
     def work(self, share, seconds):
         """The port is up for a share of each half of the time between questions.
         Returns times, and how many seconds of CPU time the thread had had until then
         while the port was up."""
         times, had_s, had = [], 0.0, []
+        cpu_s = self.cpu_s()
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             begin = time.monotonic()
             for part, state in ((share, "up"), (1 - share, "down")):
                 if part == 0:
                     continue
-                self.bring(state)
-                cpu_s = self.cpu_s()
+                if state != self.state:
+                    self.bring(state)
+                    cpu_s = self.cpu_s()
                 until = min(begin + part * PERIOD_S / 2, end)
                 while time.monotonic() < until:
                     time.sleep(0.02)
@@ -159,10 +163,11 @@ def until(times, had, end):
 def try_share(switch, collectd, share, what):
     """Checks the useful load while the switch works for a share of the time."""
     switch.work(share, 2 * PERIOD_S)  # what was before is forgotten
-    known = len(collectd.of(USEFUL)) + 1
+    known = len(collectd.of(USEFUL))
     times, had = switch.work(share, 3 * PERIOD_S)
-    values = collectd.of(USEFUL)[known:]
-    # A value is of the second that ended half a second before it.
+    # A value is of the second that ended half a second before it. That of the first two
+    # may have begun before the work.
+    values = collectd.of(USEFUL)[known + 2:]
     begin, end = values[0].time - 1.5, values[-1].time - 0.5
     truth = 100 * (until(times, had, end) - until(times, had, begin)) / (
         end - begin)
