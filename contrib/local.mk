@@ -36,6 +36,7 @@ examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
 	collectd/*.conf collectd/*.md collectd/*.yml collectd/*.service \
 	producers/*.c producers/*.py producers/*.rs producers/xdp/*.c))
 dist_examples_SCRIPTS = contrib/producers/xdp/load
+AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = $(dist_examples_SCRIPTS)
 
 # The tarball includes the dashboards, so that percore can be built without Python.
 dashboardsdir = $(docdir)/dashboards
