@@ -122,8 +122,8 @@ static void begin(struct poller_server *server, uint64_t now_ns) {
     conclude(server, why);
 }
 
-/* Takes an answer, and asks what it does not tell: percents if there are no
- * cycles, and of DPDK the cores of lcores. */
+/* Takes an answer, and asks for what is missing in it: percents, if it has no
+ * cycles; of DPDK, the core of each lcore. */
 static void take(struct poller_server *server) {
   char question[64];
   poller_answer_take(server, server->answer);
@@ -225,7 +225,8 @@ static void free_servers(struct pollers *pollers, bool all) {
   pollers->len = kept;
 }
 
-/* While no program is asked, the thread only looks for some, less often. */
+/* While there is no program to ask, the thread wakes less often, to look for
+ * new ones. */
 static void *run(void *argument) {
   struct pollers *pollers = argument;
   uint64_t look_ns = 0, rest_ns = 0;

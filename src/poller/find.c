@@ -1,10 +1,10 @@
 /* find.c: finds programs by the names of their threads, in all containers.
  *
- * Reading the names of all threads takes 10 us for each, so each process is
- * looked at for some minutes only: a program may take a while to start. Every
- * four hours, all are: a script may have become one. New processes have larger
- * numbers than those before, so /proc is read on from there, unless numbers
- * have begun again. */
+ * To read the name of a thread takes 10 us. So the threads of a process are
+ * only looked at in its first minutes, while its program may still be starting,
+ * and those of all processes every four hours, because a script may have become
+ * such a program. New processes have higher numbers than older ones, so /proc
+ * is read from the last number on, unless numbers have begun again. */
 #include "poller.h"
 
 #include "base/clock.h"
@@ -271,8 +271,9 @@ static void look_at(struct pollers *pollers, pid_t pid) {
       add(pollers, (enum poller_dialect)d, pid, "");
 }
 
-/* Looks at the processes after `from`: at those with numbers up to `last`, the
- * newest, or at all. Returns where the newest is in /proc. */
+/* Looks at the processes with higher numbers than `from`, up to `last`, the
+ * newest; if `all`, at those beyond it, too. Returns where the newest is in
+ * /proc. */
 static long look_from(struct pollers *pollers, struct poller_place from,
                       int last, bool all) {
   seekdir(pollers->proc, from.at);

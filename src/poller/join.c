@@ -2,11 +2,11 @@
  *
  * The cycles of a program are wall time: they go on while another task has the
  * core. So their quotient is the part of its CPU time in which the thread was
- * busy, right on average. Percents of Open vSwitch are of all time, also of
- * that in which the thread slept. A running thread's schedstat is up to a tick
- * old, and on cores without a tick (nohz_full) a second, unless `stat` is read
- * first. If the thread was switched in no more often than before, and lacks
- * less than a tick, it has run all the time. */
+ * busy, right on average. The percents of Open vSwitch are shares of the whole
+ * time, including that in which the thread slept. A running thread's schedstat
+ * is up to a tick old, and on cores without a tick (nohz_full) a second, unless
+ * `stat` is read first. If the thread was switched in no more often than
+ * before, and lacks less than a tick, it has run all the time. */
 #include "poller.h"
 
 #include "base/clock.h"

@@ -280,9 +280,9 @@ void region_tile_add(const struct region_tile *tile, const uint64_t *cells,
 bool region_tile_read_births(struct region_reader *reader,
                              struct region_tile *tile, uint32_t i);
 
-/* Reads one row of one slot, one value per column; the row must be one of the
- * table's max_rows. Returns 0, 1 if the row is torn, or -1 with ENOENT (the
- * slot has never been used) or EINVAL. */
+/* Reads one row of one slot, one value per column. The row number must be less
+ * than the table's max_rows. Returns 0; 1 if the cells may be from different
+ * moments; -1 with ENOENT if the slot has never been used, or with EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 

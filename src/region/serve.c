@@ -98,8 +98,8 @@ static int answer_reset(struct percore_region *region,
 }
 
 /* Receives and answers a message. Returns false if the connection must be
- * closed. Nothing has arrived if the event is that of a closed connection whose
- * descriptor this one has got in the same turn. */
+ * closed. In one turn, a connection may be closed and a new one get the same
+ * descriptor. An event of the old one then arrives here without a message. */
 static bool handle_message(struct percore_region *region,
                            const struct server_connection *from) {
   struct region_message message;

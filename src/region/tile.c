@@ -191,8 +191,8 @@ static bool load_checked(struct region_view *view, uint64_t sequence,
   return false;
 }
 
-/* Loads a row that has a sequence counter: its own or that of its slot. Returns
- * false if it is torn: its cells may be from different moments. */
+/* Loads one row. A sequence counter must protect it: its own, or that of its
+ * slot. Returns false if the row may contain cells of different moments. */
 static bool load_row(struct region_view *view, uint32_t t,
                      const struct copy *copy, uint32_t row, uint64_t *values) {
   const struct region_table *table = &view->directory.tables[t];

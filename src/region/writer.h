@@ -258,13 +258,13 @@ bool region_owners_fork(struct percore_region *region);
 bool region_slot_take(struct percore_region *region, uint32_t s);
 void region_slot_leave(struct percore_region *region, uint32_t s);
 
-/* Who holds the slot? The calling thread. */
+/* True if the calling thread holds the slot. */
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
-/* A thread of this process. */
+/* True if a thread of this process holds it. */
 bool region_slot_is_held_here(const struct percore_region *region, uint32_t s);
-/* A thread of the parent, when this process was forked. */
+/* True if a thread of the parent held it when this process was forked. */
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s);
-/* Any thread. */
+/* True if a thread of any process holds it. */
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 
 uint32_t region_attached_slots(const struct percore_region *region);
