@@ -35,12 +35,27 @@ static size_t add(size_t *len, size_t max) {
  * Functions that the plugin calls
  */
 
+/* Each thread has its own, as in collectd. */
+static _Thread_local plugin_ctx_t thread_context;
+
+plugin_ctx_t plugin_get_ctx(void) {
+  return (plugin_ctx_t){.interval = fake.interval};
+}
+
+plugin_ctx_t plugin_set_ctx(plugin_ctx_t context) {
+  plugin_ctx_t before = thread_context;
+  thread_context = context;
+  return before;
+}
+
 int plugin_dispatch_values(value_list_t const *list) {
   pthread_mutex_lock(&mutex);
   struct fake_value *value = &values[add(&fake.values_len, VALUES_MAX)];
   if (list->values_len > STATIC_ARRAY_SIZE(value->values))
     abort();
   value->list = *list;
+  if (list->interval == 0)
+    value->list.interval = thread_context.interval;
   memcpy(value->values, list->values,
          list->values_len * sizeof(value->values[0]));
   pthread_mutex_unlock(&mutex);
@@ -94,10 +109,6 @@ void c_do_release(int level, c_complain_t *complaint, const char *format, ...) {
 cdtime_t cdtime(void) { return fake.now; }
 
 cdtime_t plugin_get_interval(void) { return fake.interval; }
-
-plugin_ctx_t plugin_get_ctx(void) { return (plugin_ctx_t){0}; }
-
-plugin_ctx_t plugin_set_ctx(plugin_ctx_t context) { return context; }
 
 char *sstrncpy(char *to, const char *from, size_t size) {
   snprintf(to, size, "%s", from);

@@ -206,6 +206,7 @@ TEST(every_good_value_is_accepted) {
       AVERAGE("Period 10"),
       AVERAGE("Period 3600 60 60"),
       "<Load>\n</Load>",
+      "<Map \"/a/c\">\nFieldAt \"rx_packets\" 0 8\n</Map>",
       "<Map \"/a/b\">\nRowName \"drop\" \"pass to the stack\"\n</Map>",
   };
   for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)

@@ -167,6 +167,7 @@ TEST(each_snapshot_is_dispatched_without_a_read) {
   size_t values_len = fake.values_len;
   assert_true(values_len > 0);
   assert_true(fake.values[0].list.time == TIME_T_TO_CDTIME_T_STATIC(1000));
+  assert_true(fake.values[0].list.interval == fake.interval);
   publish(1010);
   assert_int_equal(fake.values_len, 2 * values_len);
   assert_int_equal(read_once(), 0);

@@ -31,7 +31,7 @@ TEST(a_star_is_every_region_without_a_block_of_its_own) {
 
 TEST(blocks_of_one_name_add_up) {
   assert_accepted("<Region \"gtpu\">\nReportPerInstance true\n"
-                  "<Table \"session\">\nField \"rx\"\n</Table>\n</Region>\n");
+                  "<Table \"session\">\nField \"rx_bytes\"\n</Table>\n</Region>\n");
   assert_accepted("<Region \"gtpu\">\nReportHost false\n"
                   "<Table \"session\">\nField \"tx\" \"drops\"\n</Table>\n"
                   "</Region>\n");
@@ -40,7 +40,7 @@ TEST(blocks_of_one_name_add_up) {
       region_config_table(gtpu, "session");
   assert_true(gtpu->report_per_instance);
   assert_false(gtpu->report_host);
-  assert_true(region_config_wants_field(session, "rx"));
+  assert_true(region_config_wants_field(session, "rx_bytes"));
   assert_true(region_config_wants_field(session, "drops"));
   assert_false(region_config_wants_field(session, "errors"));
   assert_true(region_config_wants_row(session, "any"));

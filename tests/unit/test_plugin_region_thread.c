@@ -32,8 +32,9 @@ static void wait_a_while(void) {
   nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
 }
 
-TEST(each_value_is_of_a_later_moment) {
+TEST(each_value_is_of_a_later_moment_and_has_the_interval_of_the_plugin) {
   unit_need_receivers();
+  fake.interval = NS_TO_CDTIME_T(INTERVAL_NS);
   UNIT_REGION(region, PERCORE_SERVE_THREAD);
   start();
   wait_a_while();
@@ -47,7 +48,7 @@ TEST(each_value_is_of_a_later_moment) {
     rounds++;
     read += fake.values[i].values[0].gauge == 1;
     assert_true(list->time > last);
-    assert_true(list->interval == 0); /* that of the thread's context */
+    assert_true(list->interval == fake.interval);
     last = list->time;
   }
   assert_true(rounds > 2);

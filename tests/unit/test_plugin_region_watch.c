@@ -111,6 +111,10 @@ TEST(the_memory_of_a_producer_that_has_ended_is_given_back) {
   add(region, "eth0", 1, PACKETS, 1);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 10);
+  end_producer(0);
+  for (int rounds = 0; rounds < 4; rounds++)
+    play_round(REGION_FORGET_NS);
+  assert_true(gauge("percore_host", "self", "regions_memory") == 0);
 }
 
 TEST(negative_gauges_of_instances_are_less_than_others) {
@@ -776,6 +780,19 @@ TEST(series_stay_with_their_user_between_two_of_its_producers) {
   assert_count(HOST "port_packets", "all", "eth0", 101);
 }
 
+TEST(an_instance_continues_its_series_whoever_serves_it) {
+  if (!may_change_user())
+    skip();
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  begin_watch("<Region \"unit\">\nReportPerInstance true\n</Region>\n");
+  assert_count(HOST "port_packets", "all@east", "eth0", 100);
+  end_producer(0);
+  play_round(SECOND);
+  add(create_as_nobody(0, "east"), "eth0", 0, PACKETS, 7);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all@east", "eth0", 107);
+}
+
 TEST(of_users_that_collectd_finds_at_its_start_the_lowest_uid_has_the_series) {
   if (!may_change_user())
     skip();
@@ -964,21 +981,32 @@ TEST(the_board_alone_needs_no_rounds) {
   close(fd);
 }
 
-static void start_without_directory(const char *lines) {
+static void start_in(const char *folder, const char *lines) {
   char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/nowhere", getenv("PERCORE_RUNTIME_DIR"));
+  snprintf(path, sizeof(path), "%s/%s", getenv("PERCORE_RUNTIME_DIR"), folder);
   setenv("PERCORE_RUNTIME_DIR", path, true);
   start_watch(lines);
 }
 
 TEST(without_a_directory_no_rounds_are_needed) {
-  start_without_directory("");
+  start_in("nowhere", "");
   assert_true(watch_is_idle());
 }
 
 TEST(for_configured_regions_rounds_are_needed_even_without_a_directory) {
-  start_without_directory("<Region \"unit\">\n</Region>");
+  start_in("nowhere", "<Region \"unit\">\n</Region>");
   assert_false(watch_is_idle());
+}
+
+TEST(why_a_directory_cannot_be_read_is_logged_once) {
+  char path[108];
+  socket_path(path, sizeof(path), 0);
+  close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  start_in("many@0.sock/file", "");
+  for (int i = 0; i < 3; i++)
+    play_round(SECOND);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "are not read: Not a directory"));
 }
 
 /* Its producer may have been between bind(2) and listen(2). */

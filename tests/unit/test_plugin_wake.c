@@ -148,8 +148,9 @@ static void assert_gauge(const char *identifier, double gauge) {
   assert_near(value->values[0].gauge, gauge, 1e-12);
 }
 
-TEST(a_burst_dispatches_latencies_in_seconds_at_the_time_of_the_loads) {
+TEST(a_burst_dispatches_seconds_with_the_time_and_interval_of_the_loads) {
   cores[1].online = false;
+  fake.interval = NS_TO_CDTIME_T(INTERVAL_NS);
   start("<WakeLatency>\n</WakeLatency>");
   burst();
   end();
@@ -164,8 +165,10 @@ TEST(a_burst_dispatches_latencies_in_seconds_at_the_time_of_the_loads) {
       fake_find("percore_host-self/percent-wake_cpu");
   assert_true(cpu->values[0].gauge >= 0 && cpu->values[0].gauge <= 100);
   assert_int_equal(fake.values_len, 2 * 3 + 3);
-  for (size_t i = 0; i < fake.values_len; i++)
+  for (size_t i = 0; i < fake.values_len; i++) {
     assert_true(fake.values[i].list.time == NS_TO_CDTIME_T(TOLD_NS));
+    assert_true(fake.values[i].list.interval == fake.interval);
+  }
 }
 
 TEST(the_options_reach_the_survey) {
