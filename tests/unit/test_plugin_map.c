@@ -31,10 +31,10 @@ map_publisher_open(const struct map_publisher_options *options) {
 int map_publisher_add(struct map_publisher *map_publisher,
                       const struct map_table *table, bool fresh) {
   (void)map_publisher;
-  assert_string_equal(table->path, "/sys/fs/bpf/gateway/ports");
+  bool is_first = strcmp(table->path, "/sys/fs/bpf/gateway/ports") == 0;
   assert_string_equal(table->name, "ports");
   assert_false(fresh);
-  return 0;
+  return is_first ? 0 : -EEXIST;
 }
 
 static void note_thread(struct map_publisher *map_publisher) {
@@ -49,6 +49,8 @@ size_t map_publisher_update(struct map_publisher *map_publisher) {
 }
 
 void map_publisher_close(struct map_publisher *map_publisher) {
+  if (map_publisher == NULL)
+    return;
   note_thread(map_publisher);
   closes++;
 }
@@ -69,6 +71,22 @@ TEST(the_thread_that_opens_a_publisher_closes_it) {
   assert_int_equal(opens, 1);
   assert_int_equal(closes, 1);
   assert_true(publisher.is_same);
+}
+
+TEST(a_second_map_for_the_same_table_is_a_warning) {
+  struct map_sampler *sampler;
+  assert_accepted("<Map \"/sys/fs/bpf/gateway/ports\">\n</Map>\n"
+                  "<Map \"/sys/fs/bpf/old/ports\">\nRegion \"gateway\"\n"
+                  "</Map>");
+  updates = 0;
+  assert_int_equal(map_sampler_start(&sampler, &config.maps, INTERVAL_NS), 0);
+  while (updates < 2)
+    sched_yield();
+  map_sampler_stop(sampler);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "map /sys/fs/bpf/old/ports is not "
+                                           "read: region gateway already has "
+                                           "a table ports"));
 }
 
 TEST(without_maps_there_is_no_thread) {

@@ -167,6 +167,18 @@ TEST(a_row_that_leads_once_does_not_replace_another) {
   }
 }
 
+TEST(a_row_that_leads_every_other_round_replaces_another) {
+  struct percore_region *region = create_flows(0, NULL);
+  row_of(region, 0, "a");
+  begin_long_after(TOP_1);
+  for (int round = 0; round < 3; round++) {
+    count(region, "a", 1);
+    count(region, round == 1 ? "c" : "b", 1000);
+    play_round(SECOND);
+  }
+  assert_count(SUM, "all", "b", 0);
+}
+
 /* 20 places: the 200 names that were shown last are remembered. */
 TEST(a_name_among_the_last_ten_times_top_continues_its_counts) {
   enum { PLACES = 20, GENERATIONS = 10 };
@@ -270,6 +282,18 @@ TEST(a_row_used_again_takes_nothing_from_other_and_adds_nothing) {
   assert_count(SUM, "all", "a", 0);
   assert_count(SUM, "all", "other", 704);
   assert_null(fake_logged(LOG_WARNING, "decreased"));
+}
+
+TEST(a_row_used_again_under_its_name_ranks_by_what_it_counts_in_a_round) {
+  struct percore_region *region = begin_full_table("");
+  count(region, "c", 1000);
+  play_round(SECOND);
+  assert_count(SUM, "all", "c", 1000);
+  remove_row(region, "c");
+  count(region, "c", 10);
+  count(region, "a", 100);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 0);
 }
 
 TEST(a_wanted_row_used_again_leaves_its_last_counts_in_its_name) {
