@@ -270,6 +270,7 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {LOAD("Event \"cpu//\""), "Event", "\"cpu//\"", "sysfs"},
       {LOAD("Event \"../x/y/\""), "Event", "\"../x/y/\"", "sysfs"},
       {LOAD("Event \"r\""), "Event", "\"r\"", "sysfs"},
+      {LOAD("Event \"01a8\""), "Event", "\"01a8\"", "sysfs"},
       {LOAD("Event \"rxyz\""), "Event", "\"rxyz\"", "sysfs"},
       {LOAD("Event 424"), "Event", "424", "sysfs"},
       {LOAD("BaseFrequency 2.6"), "BaseFrequency", "2.6", "Hz"},

@@ -90,6 +90,25 @@ void pollers_close(struct pollers *pollers) {
     poller_stub.closes++;
 }
 
+/* Records the calls of the fake board. */
+static struct { unsigned publishes, closes; } board_stub;
+
+struct board *board_open(enum board_readers readers,
+                         const struct journal *journal) {
+  assert_int_equal(readers, BOARD_GROUP);
+  assert_non_null(journal->write);
+  return (struct board *)(void *)&board_stub;
+}
+
+void board_publish(struct board *board, const struct snapshot *snapshot,
+                   const struct topology *topology) {
+  assert_ptr_equal(board, &board_stub);
+  assert_true(snapshot != NULL && topology != NULL);
+  board_stub.publishes++;
+}
+
+void board_close(struct board *board) { board_stub.closes += board != NULL; }
+
 /* What the thread of the sampler does at the end of each interval. */
 static void publish(uint64_t time_s) {
   struct snapshot snapshot = {.time_ns = time_s * SECOND};
@@ -112,14 +131,12 @@ static void set_up(void) {
   memset(&stub, 0, sizeof(stub));
   memset(&region_stub, 0, sizeof(region_stub));
   memset(&poller_stub, 0, sizeof(poller_stub));
+  memset(&board_stub, 0, sizeof(board_stub));
   stub.has_source = true;
   fake.read = NULL;
   fake.interval = TIME_T_TO_CDTIME_T_STATIC(10);
   fake.now = TIME_T_TO_CDTIME_T_STATIC(1000);
   module_register();
-  oconfig_item_t *block = fake_config("<Load>\nBoard \"off\"\n</Load>");
-  assert_int_equal(fake.config(block), 0);
-  fake_config_free(block);
 }
 
 static void tear_down(void) {
@@ -279,6 +296,28 @@ TEST(pollers_of_this_machine_in_a_container_are_asked) {
   configure("SysRoot \"/host\"\nHostPerf true");
   assert_int_equal(fake.init(), 0);
   assert_int_equal(poller_stub.starts, 1);
+}
+
+TEST(loads_are_on_the_board_until_the_plugin_ends) {
+  assert_int_equal(fake.init(), 0);
+  publish(1000);
+  assert_int_equal(board_stub.publishes, 1);
+  shut_down();
+  assert_int_equal(board_stub.closes, 1);
+}
+
+TEST(a_board_that_is_off_has_no_loads) {
+  configure("<Load>\nBoard \"off\"\n</Load>");
+  assert_int_equal(fake.init(), 0);
+  publish(1000);
+  assert_int_equal(board_stub.publishes, 0);
+}
+
+TEST(loads_of_another_machine_are_not_on_the_board) {
+  configure("SysRoot \"/host\"");
+  assert_int_equal(fake.init(), 0);
+  publish(1000);
+  assert_int_equal(board_stub.publishes, 0);
 }
 
 TEST(regions_are_read_although_no_core_can_be_measured) {

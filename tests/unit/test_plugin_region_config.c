@@ -30,8 +30,9 @@ TEST(a_star_is_every_region_without_a_block_of_its_own) {
 }
 
 TEST(blocks_of_one_name_add_up) {
-  assert_accepted("<Region \"gtpu\">\nReportPerInstance true\n"
-                  "<Table \"session\">\nField \"rx_bytes\"\n</Table>\n</Region>\n");
+  assert_accepted(
+      "<Region \"gtpu\">\nReportPerInstance true\n"
+      "<Table \"session\">\nField \"rx_bytes\"\n</Table>\n</Region>\n");
   assert_accepted("<Region \"gtpu\">\nReportHost false\n"
                   "<Table \"session\">\nField \"tx\" \"drops\"\n</Table>\n"
                   "</Region>\n");

@@ -261,6 +261,22 @@ TEST(a_new_schema_continues_the_fields_with_the_same_names) {
   assert_count(HOST "port_errors", "all", "eth0", 3);
 }
 
+TEST(a_table_that_was_left_out_counts_from_its_first_reading) {
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  struct percore_region *west = create(1, "west", swapped_tables, 2);
+  add(west, "eth0", 0, 1, 1000); /* packets */
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_non_null(fake_logged(LOG_WARNING, "port is left out, because"));
+  end_producer(0);
+  for (int rounds = 0; rounds < 3; rounds++)
+    play_round(SECOND);
+  add(west, "eth0", 0, 1, 5);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 105);
+}
+
 TEST(a_producer_that_is_gone_is_reported_once_more) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
@@ -828,7 +844,8 @@ TEST(the_memory_of_every_region_that_is_read_is_counted) {
  * Failures
  */
 
-TEST(a_producer_that_does_not_answer_for_a_second_is_silent) {
+TEST(
+    a_producer_that_does_not_answer_for_a_second_is_silent_and_said_to_be_once) {
   struct percore_region *region = create_usual(0, NULL);
   served[0] = NULL;
   start_watch("");
@@ -841,8 +858,10 @@ TEST(a_producer_that_does_not_answer_for_a_second_is_silent) {
   served[0] = region;
   percore_serve(region);
   play_round(SECOND);
+  play_round(SECOND);
   assert_int_equal(snapshot->regions_silent, 0);
   assert_int_equal(snapshot->regions, 1);
+  assert_int_equal(fake_count_logged(LOG_INFO), 1); /* that it is read now */
 }
 
 /* A stopped producer accepts no connections. */
