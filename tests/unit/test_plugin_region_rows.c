@@ -990,6 +990,29 @@ TEST(rows_that_were_left_out_begin_when_there_is_room) {
   assert_count(SUM, "all", "new", 6);
 }
 
+TEST(rows_beyond_the_memory_begin_when_another_region_leaves_some) {
+  struct percore_options options = {.size = sizeof(options),
+                                    .serving = PERCORE_SERVE_POLLED};
+  assert_int_equal(percore_create(&served[1], "zone", flow_tables, 1, &options),
+                   0);
+  name_rows(served[1], ROWS);
+  host_memory_max = 5 << 19;
+  begin_watch("<Region \"*\">\n" TABLE("Row \"/^f/\"\n") "</Region>\n");
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, 1000);
+  assert_int_equal(percore_row_add_at(region, 0, ROWS - 1, "far", 0), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_owned_row(flow, ROWS - 1), 0, 777);
+  play_round(SECOND);
+  assert_none(SUM, "all", "far");
+  assert_count(SUM, "all", "other", 777);
+  end_producer(1);
+  remove_rows(region, 0, 1000);
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  assert_count(SUM, "all", "far", 0);
+}
+
 TEST(of_few_values_each_row_that_is_shown_has_those_of_its_cores) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   char name[8], core[2] = "0";
