@@ -1164,6 +1164,23 @@ TEST(a_full_directory_is_read_in_several_rounds) {
   assert_int_equal(snapshot->regions, REGIONS);
 }
 
+TEST(every_known_region_is_read_in_each_round_however_long_it_takes) {
+  char instance[] = "a";
+  for (unsigned place = 0; place < COUNT_OF(served); place++, instance[0]++)
+    add(create_usual(place, instance), "eth0", 0, PACKETS, 1);
+  host_now_ns = hours_pass;
+  start_watch("");
+  for (unsigned place = 0; place < COUNT_OF(served); place++)
+    play_round(SECOND); /* at least one is found in each */
+  for (int round = 2; round < 6; round++) {
+    for (unsigned place = 0; place < COUNT_OF(served); place++)
+      add(served[place], "eth0", 0, PACKETS, 1);
+    play_round(SECOND);
+    assert_count(HOST "port_packets", "all", "eth0",
+                 round * (int)COUNT_OF(served));
+  }
+}
+
 TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
   static const struct {
     mode_t mode;
