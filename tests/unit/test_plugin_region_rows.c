@@ -938,6 +938,16 @@ TEST(under_row_a_row_that_changes_delays_no_birth) {
   check_births_after_a_change(REGION(TABLE("Row \"/./\"\n")));
 }
 
+TEST(what_a_row_counts_while_it_changes_is_in_other_alone) {
+  struct percore_region *region = create_flows(0, NULL);
+  begin_watch("");
+  count(region, "zero", 10);
+  play_round_while_row_0_changes(region);
+  assert_count(SUM, "all", "other", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "zero", 0);
+}
+
 /* Creates two instances, of which `east` has more rows than there is room for,
  * and `west` has one row. Plays the first round. */
 static void begin_without_room(struct percore_region **east,
