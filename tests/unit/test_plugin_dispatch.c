@@ -375,9 +375,13 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
   strcpy(snapshot->cores[3].cstates.state[2].name,
          "C1E"); /* two states have the same name */
   snapshot->cores[4].cstates.state[1].poll = true; /* two states are polling */
+  snapshot->cores[4].idle_poll = 0.02;
+  snapshot->cores[5].idle_poll = 0.03;
+  snapshot->cores[5].cstates.states_len = 0; /* no idle driver */
   dispatch_and_free(snapshot);
   assert_identifiers_distinct();
   assert_value("percore-4/percent-idle_poll", 2);
+  assert_value("percore-5/percent-idle_poll", 3);
   assert_value("percore-4/percent-cstate_C1E", 10);
 }
 

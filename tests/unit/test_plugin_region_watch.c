@@ -1356,9 +1356,11 @@ TEST(a_producer_whose_name_was_forgotten_counts_nothing_twice) {
   start_watch("");
   create_away();
   play_round(SECOND);
+  play_round(10 * SECOND); /* from now on, its end and its return are told */
   take_away();
   count_under_names(0, 300);
   bring_back();
+  assert_false(told("unit@away is back"));
   add(away, "a", 0, PACKETS, 2);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "a", 5 + 300 + 2);
