@@ -554,6 +554,98 @@ TEST(a_program_that_does_not_answer_delays_no_other) {
                      pollers->servers[i]->dialect == POLLER_DPDK);
 }
 
+static atomic_ullong ahead_ns; /* of all clocks */
+static uint64_t connect_ns;    /* to look for a socket takes so long */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+  int status = __real_clock_gettime(clock, now);
+  uint64_t ns = (uint64_t)now->tv_nsec + ahead_ns;
+  now->tv_sec += (time_t)(ns / NS_PER_S);
+  now->tv_nsec = (long)(ns % NS_PER_S);
+  return status;
+}
+
+const char *__real_poller_connect(struct poller_server *server,
+                                  uint64_t now_ns);
+const char *__wrap_poller_connect(struct poller_server *server,
+                                  uint64_t now_ns);
+const char *__wrap_poller_connect(struct poller_server *server,
+                                  uint64_t now_ns) {
+  ahead_ns += connect_ns;
+  return __real_poller_connect(server, now_ns);
+}
+
+TEST(a_long_search_for_sockets_takes_nothing_from_the_time_for_answers) {
+  connect_ns = 100 * NS_PER_S;
+  start_dpdk(answer_well);
+  connect_ns = 0;
+  assert_int_equal(pollers->servers[0]->told, 1);
+}
+
+/* ---------------------------------------------------------------------------
+ * The thread, which sleeps in no time
+ */
+
+enum { SLEEPS = 70 };
+static struct {
+  uint64_t at_ns, rest_ns;
+  unsigned looks;
+} sleeps[SLEEPS];
+static size_t sleeps_len;
+static sem_t has_slept;
+
+bool __wrap_sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
+                                          uint64_t interval_ns,
+                                          uint64_t lead_ns);
+bool __wrap_sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
+                                          uint64_t interval_ns,
+                                          uint64_t lead_ns) {
+  const struct pollers *of = sampling->argument;
+  sleeps[sleeps_len].at_ns = clock_now_ns(CLOCK_MONOTONIC);
+  sleeps[sleeps_len].rest_ns = interval_ns;
+  sleeps[sleeps_len].looks = of->looks;
+  ahead_ns +=
+      interval_ns - (clock_now_ns(CLOCK_REALTIME) + lead_ns) % interval_ns;
+  if (++sleeps_len < SLEEPS)
+    return true;
+  sem_post(&has_slept);
+  return sampling_thread_sleep(sampling, UINT64_MAX);
+}
+
+/* Nobody runs SPDK where this test runs. */
+static void run_the_thread(void) {
+  struct pollers_options options = pollers->options;
+  options.wanted[POLLER_SPDK] = true;
+  options.interval_ns = NS_PER_S;
+  pollers_close(pollers);
+  sleeps_len = 0;
+  sem_init(&has_slept, 0, 0);
+  assert_int_equal(pollers_start(&pollers, &options), 0);
+  sem_wait(&has_slept);
+}
+
+TEST(while_there_is_no_program_the_thread_wakes_every_30_s_to_look_for_one) {
+  run_the_thread();
+  for (unsigned i = 0; i < SLEEPS; i++) {
+    assert_true(sleeps[i].rest_ns == 30 * NS_PER_S);
+    assert_int_equal(sleeps[i].looks, i + 1);
+  }
+}
+
+TEST(new_programs_are_looked_for_every_30_s_while_one_is_asked) {
+  start(&programs[0], POLLER_DPDK, answer_well);
+  run_the_thread();
+  for (size_t i = 0; i < SLEEPS; i++) {
+    uint64_t passed_ns = sleeps[i].at_ns - sleeps[0].at_ns;
+    assert_true(sleeps[i].rest_ns == NS_PER_S);
+    assert_in_range(sleeps[i].looks, 1 + passed_ns / (31 * NS_PER_S),
+                    1 + passed_ns / (29 * NS_PER_S));
+  }
+  assert_true(programs[0].questions >= SLEEPS);
+}
+
 /* ---------------------------------------------------------------------------
  * Open vSwitch
  */
