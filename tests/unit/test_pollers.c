@@ -169,6 +169,7 @@ static void begin(void) {
 
 static void end(void) {
   pollers_close(pollers);
+  pollers = NULL;
   for (int i = 0; i < PROGRAMS; i++)
     if (programs[i].listener > 0) {
       shutdown(programs[i].listener, SHUT_RDWR);
@@ -436,6 +437,16 @@ TEST(a_thread_is_not_stuck_between_two_questions) {
   region_reader_close(reader);
 }
 
+/* The kernel's two times do not end at the same moment. */
+TEST(a_thread_waited_for_no_longer_than_it_did_not_run) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  thread->share = 0.5;
+  count(thread, 0.4, 0.9, 3);
+  const struct percore_slot_head *head = thread->slot.head;
+  assert_near((double)head->absent_cycles / (double)tsc_hz, 0.6, 1e-6);
+  assert_true(head->sleep_cycles == 0);
+}
+
 TEST(a_thread_that_was_never_switched_out_has_run_all_the_time) {
   struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
   thread->share = 1;
@@ -624,6 +635,14 @@ static void run_the_thread(void) {
   sem_init(&has_slept, 0, 0);
   assert_int_equal(pollers_start(&pollers, &options), 0);
   sem_wait(&has_slept);
+}
+
+TEST(without_a_program_to_look_for_there_is_no_thread) {
+  const struct pollers_options options = {.interval_ns = NS_PER_S};
+  struct pollers *none = pollers;
+  assert_int_equal(pollers_start(&none, &options), 0);
+  assert_null(none);
+  pollers_close(none);
 }
 
 TEST(while_there_is_no_program_the_thread_wakes_every_30_s_to_look_for_one) {
