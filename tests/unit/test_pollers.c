@@ -260,6 +260,25 @@ TEST(two_lcores_are_not_the_same_thread) {
   assert_int_not_equal(server->threads[0].tid, server->threads[1].tid);
 }
 
+/* Afterwards there is another lcore on the core. */
+static void answer_for_one_of_two(struct program *program, int fd, unsigned n) {
+  if (n < 4)
+    answer_well(program, fd, n);
+  else
+    put(fd, "{\"/eal/lcore/usage\":{\"lcore_ids\":[8],\"busy_cycles\":[1],"
+            "\"total_cycles\":[2]}}");
+}
+
+TEST(an_lcore_that_is_told_no_longer_counts_nothing) {
+  struct poller_server *server = start_dpdk(answer_for_one_of_two);
+  ask();
+  ask();
+  assert_true(server->threads[0].is_attached);
+  ask();
+  assert_int_equal(server->len, 2);
+  assert_false(server->threads[0].is_attached);
+}
+
 TEST(an_lcore_whose_thread_is_not_bound_counts_nothing_and_is_told) {
   programs[0].core = 8000;
   start(&programs[0], POLLER_DPDK, answer_well);
@@ -438,6 +457,17 @@ TEST(a_thread_is_not_stuck_between_two_questions) {
 }
 
 /* The kernel's two times do not end at the same moment. */
+TEST(the_region_ends_with_the_thread) {
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  thread->share = 0.5;
+  count(thread, 1, 0, 1);
+  struct region_reader *reader = connect_reader();
+  pollers_close(pollers);
+  pollers = NULL;
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  region_reader_close(reader);
+}
+
 TEST(a_thread_waited_for_no_longer_than_it_did_not_run) {
   struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
   thread->share = 0.5;
@@ -554,15 +584,22 @@ TEST(a_program_that_is_read_has_news_once_a_minute_at_most) {
   assert_non_null(strstr(told, "in part"));
 }
 
+static void answer_in_pieces(struct program *program, int fd, unsigned n) {
+  (void)program, (void)n;
+  put(fd, "{\"id\":0,\"result\":\"pmd thread numa_id 0 core_id 3:\\n  idle ");
+  put(fd, "cycles: 60 (60.00%%)\\n  processing cycles: 4");
+  put(fd, "0 (40.00%%)\\n\"}");
+}
+
 TEST(a_program_that_does_not_answer_delays_no_other) {
   pollers->answer_ns = 2 * NS_PER_S;
-  programs[0].core = core;
-  start(&programs[0], POLLER_SPDK, answer_nothing);
-  start(&programs[1], POLLER_DPDK, answer_well);
+  start(&programs[0], POLLER_DPDK, answer_nothing);
+  start(&programs[1], POLLER_OVS, answer_in_pieces);
   ask();
   for (size_t i = 0; i < pollers->len; i++)
     assert_int_equal(pollers->servers[i]->told,
-                     pollers->servers[i]->dialect == POLLER_DPDK);
+                     pollers->servers[i]->dialect == POLLER_OVS);
+  assert_int_equal(programs[0].questions, 1);
 }
 
 static atomic_ullong ahead_ns; /* of all clocks */
@@ -669,13 +706,6 @@ TEST(new_programs_are_looked_for_every_30_s_while_one_is_asked) {
  * Open vSwitch
  */
 
-static void answer_in_pieces(struct program *program, int fd, unsigned n) {
-  (void)program, (void)n;
-  put(fd, "{\"id\":0,\"result\":\"pmd thread numa_id 0 core_id 3:\\n  idle ");
-  put(fd, "cycles: 60 (60.00%%)\\n  processing cycles: 4");
-  put(fd, "0 (40.00%%)\\n\"}");
-}
-
 TEST(the_pieces_of_an_answer_are_put_together) {
   start(&programs[0], POLLER_OVS, answer_in_pieces);
   const struct poller_server *server = ask();
@@ -684,14 +714,20 @@ TEST(the_pieces_of_an_answer_are_put_together) {
   assert_true(server->threads[0].total == 100);
 }
 
-TEST(open_vswitch_is_asked_every_5_s_at_most) {
-  start(&programs[0], POLLER_OVS, answer_in_pieces);
+static void check_asked_seldom(enum poller_dialect dialect) {
+  start(&programs[0], dialect, answer_in_pieces);
   const struct poller_server *server = ask();
   ask();
   ask();
   assert_int_equal(programs[0].questions, 1);
   assert_true(server->due_ns - server->asked_ns >= UINT64_C(4500000000));
 }
+
+TEST(open_vswitch_is_asked_every_5_s_at_most) {
+  check_asked_seldom(POLLER_OVS);
+}
+
+TEST(spdk_is_asked_every_5_s_at_most) { check_asked_seldom(POLLER_SPDK); }
 
 static void answer_as_4(struct program *program, int fd, unsigned n) {
   put(fd,
