@@ -313,7 +313,6 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->time_ns = machine_now_ns(options->machine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
   engine->stat_digest = UINT64_MAX; /* of no sample */
-  engine->stat_moved_ns = engine->time_ns;
   /* Checking this once is enough: LXCFS is mounted before a container
    * starts. */
   engine->lxcfs =

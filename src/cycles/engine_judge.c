@@ -14,7 +14,7 @@
 #define POLLED_SAID_MIN 0.05
 
 static double share(double from, double to, double wall_ns) {
-  return wall_ns > 0 ? (to - from) / wall_ns : NAN;
+  return (to - from) / wall_ns;
 }
 
 /* If the rate of the TSC has changed, this virtual machine was moved to another

@@ -158,13 +158,15 @@ TEST(the_source_event_without_an_event_is_unavailable) {
 }
 
 TEST(a_warning_names_an_event_that_cannot_be_parsed) {
-  PLAY(2);
-  play.options.source = SOURCE_EVENT;
-  play.options.event = "no_such_pmu/cycles/";
-  play.options.base_frequency_hz = 1e9;
-  play_open_for(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(play_said(&play, "no_such_pmu"), 1);
+  for (int named = 0; named < 2; named++) {
+    PLAY(2);
+    play.options.source = named ? SOURCE_EVENT : SOURCE_AUTO;
+    play.options.event = "no_such_pmu/cycles/";
+    play.options.base_frequency_hz = 1e9;
+    play_open_for(&play, 2);
+    assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+    assert_int_equal(play_said(&play, "no_such_pmu"), 1);
+  }
 }
 
 /* ---------------------------------------------------------------------------

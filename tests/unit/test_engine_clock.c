@@ -97,6 +97,7 @@ TEST(time_stolen_since_the_last_rows_is_taken_off_when_they_were_read_slowly) {
   play.fake->stat_read_ns = FAKE_SECOND / 10;
   play.fake->stat_slow_reads = -1;
   play_seconds(&play, 1);
+  assert_near(play_bounds(&play, 0).low, 0, 1e-9);
   play.fake->stat_slow_reads = 0;
   fake_machine_fail(play.fake, "/proc/stat", EIO);
   play_seconds(&play, 5);

@@ -178,6 +178,18 @@ TEST(a_proven_counter_with_impossible_loads_must_be_proven_again) {
               PLAY_SECOND_ERROR);
 }
 
+TEST(a_window_that_is_refused_does_not_count_in_the_frequency) {
+  PLAY_MPERF(1, 1);
+  play_open_for(&play, 2);
+  struct core_totals begin = play_core(&play, 0)->total;
+  play_seconds(&play, 2);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
+      1.5;
+  play_seconds(&play, 2);
+  assert_near(engine_frequency_hz(&begin, &play_core(&play, 0)->total),
+              1.25 * PLAY_TSC_HZ, 1e3);
+}
+
 /* The proof has measured that the counter is at most 0.2 % fast or slow. */
 TEST(the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart) {
   PLAY_MPERF(1, 0.2);
@@ -256,6 +268,13 @@ TEST(a_core_that_cannot_be_opened_does_not_affect_others) {
                   core == 2 ? PLAY_SECOND_ERROR : PLAY_EXACT);
     }
   }
+}
+
+TEST(a_core_whose_counter_cannot_be_opened_has_another_source_at_once) {
+  PLAY_MPERF(2, 0.4);
+  break_mperf(&play, 1, EACCES);
+  play_open(&play);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
 }
 
 TEST(a_core_that_cannot_be_read_does_not_affect_others) {

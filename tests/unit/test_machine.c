@@ -43,6 +43,14 @@ static const char *full(const struct fixture *fixture, const char *path) {
   return text;
 }
 
+TEST(only_arm64_has_a_system_counter) {
+#ifdef __aarch64__
+  assert_true(fixture->machine->system_counter_hz >= 1e6);
+#else
+  assert_near(fixture->machine->system_counter_hz, 0, 0);
+#endif
+}
+
 TEST(a_file_is_read_whole_and_terminated_with_nul) {
   char buffer[64];
   temp_tree_write(&fixture->tree, "/proc/some/file", "0-3,8\n");

@@ -314,6 +314,13 @@ TEST(exact_columns_are_proven_by_two_attempts) {
   assert_in_range(took_ns, 200 * MS, 250 * MS);
 }
 
+/* Another task runs for 3 of 10 ms. */
+TEST(a_core_that_is_free_for_most_of_each_tick_proves_idle_time) {
+  core.tick_ns = 10 * MS;
+  core.alone_ns = 13 * MS / 2;
+  assert_verdict(&idle, PROOF_PROVEN, "");
+}
+
 /* It takes no time from the other tasks. */
 TEST(on_a_core_that_is_not_free_the_probe_gives_up_at_once) {
   core.alone_ns = MS;

@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 
 #define MAP_PIN "idle_clock"
-enum { FOLDER_FD = 100000, MAP_FD, FILES = 40, CORES = 4 };
+enum { MAP_FD = 100000, FILES = 40, CORES = 4 };
 
 /* What a skeleton loads, in the order of the source. */
 enum {
@@ -39,6 +39,7 @@ static struct {
     ino_t inode;
   } file[FILES];
   ino_t last_inode;
+  int folder_fd; /* of the last open of the folder */
   bool mounted;
   char said[2048]; /* what was done, in its order */
   int64_t words[CORES + 2];
@@ -50,6 +51,12 @@ static struct {
   int programs[FILES]; /* that were attached, in their order */
   int programs_len;
 } kernel;
+
+/* The timer that ends halts, in sysfs. NULL: unknown */
+static struct {
+  const char *name;
+  int fd; /* of the last open of its file */
+} timer;
 
 static struct programs programs;
 static char why[WHY_SIZE];
@@ -97,12 +104,28 @@ int __wrap_open(const char *path, int flags, ...) {
   if (strcmp(path, IDLE_CLOCK_PINS) != 0)
     return __real_open(path, flags, 0);
   errno = ENOENT;
-  return find(path) != NULL ? FOLDER_FD : -1;
+  if (find(path) == NULL)
+    return -1;
+  return kernel.folder_fd = __real_open("/dev/null", O_RDONLY);
+}
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode) {
+  int fds[2];
+  if (strstr(path, "/clockevents/") == NULL)
+    return __real_fopen(path, mode);
+  errno = ENOENT;
+  if (timer.name == NULL || pipe(fds) != 0)
+    return NULL;
+  dprintf(fds[1], "%s", timer.name);
+  close(fds[1]);
+  return fdopen(timer.fd = fds[0], mode);
 }
 
 int __wrap_fstatfs(int fd, struct statfs *kind);
 int __wrap_fstatfs(int fd, struct statfs *kind) {
-  assert_int_equal(fd, FOLDER_FD);
+  assert_int_equal(fd, kernel.folder_fd);
   *kind = (struct statfs){0};
   kind->f_type = kernel.mounted ? BPF_FS_MAGIC : TMPFS_MAGIC;
   return 0;
@@ -322,6 +345,22 @@ TEST(halts_begin_after_all_that_ends_them_is_attached) {
     assert_int_equal(programs.start, ON_START_FD);
     assert_int_equal(programs.links[0], LINK_FD + last);
     assert_int_equal(programs.value_size, sizeof(int64_t));
+  }
+}
+
+TEST(hrtimers_end_halts_where_the_timer_is_not_known_to_have_a_tracepoint) {
+  static const struct {
+    const char *timer;
+    bool known;
+  } cases[] = {{"lapic\n", true},          {"lapic-deadline\n", true},
+               {"arch_sys_timer\n", true}, {"Hyper-V clockevent\n", false},
+               {"", false},                {NULL, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    timer.name = cases[i].timer;
+    assert_int_equal(load_without(NULL, 0, CLOCK_IDLE, true), 0);
+    assert_int_equal(was_attached("hrtimer_expire_entry"), !cases[i].known);
+    if (timer.name != NULL)
+      assert_int_equal(fcntl(timer.fd, F_GETFD), -1);
   }
 }
 
@@ -574,7 +613,9 @@ TEST(a_core_is_started_unless_the_clock_is_pinned) {
 
 TEST(a_closed_clock_has_no_descriptor) {
   int fds[3];
-  programs_init(&programs);
+  assert_int_equal(programs_open(&programs, why), 0);
+  programs_close(&programs);
+  assert_int_equal(fcntl(kernel.folder_fd, F_GETFD), -1);
   for (int i = 0; i < 3; i++)
     fds[i] = __real_open("/dev/null", O_RDONLY);
   assert_true(fds[2] >= 0);

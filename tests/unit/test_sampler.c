@@ -187,6 +187,33 @@ TEST(a_machine_without_cores_starts_no_thread) {
   fake_machine_free(empty);
 }
 
+/* Each core is halted in the first half of an interval, and runs in the second.
+ */
+static void alternate(void *context) {
+  struct fake_machine *fake = context;
+  uint64_t ns = fake->monotonic_ns + (uint64_t)fake->realtime_offset_ns;
+  fake_machine_load(fake, ns % INTERVAL_NS >= INTERVAL_NS / 2);
+}
+
+TEST(a_snapshot_has_the_least_and_the_greatest_load_of_its_samples) {
+  fake->passed = alternate;
+  fake->passed_context = fake;
+  struct sampler *sampler = NULL;
+  const struct sampler_options options = {
+      .engine = {.machine = &fake->machine, .source = SOURCE_AUTO},
+      .interval_ns = INTERVAL_NS,
+      .sample_interval_ns = INTERVAL_NS / 10,
+  };
+  assert_int_equal(sampler_start(&sampler, &options), 0);
+  snapshot_free(wait_for_one(sampler));
+  struct snapshot *snapshot = wait_for_one(sampler);
+  assert_near(snapshot->cores[0].busy, 0.5, 0.1);
+  assert_near(snapshot->cores[0].busy_min, 0, 0.1);
+  assert_near(snapshot->cores[0].busy_max, 1, 0.1);
+  snapshot_free(snapshot);
+  sampler_stop(sampler);
+}
+
 TEST(the_signal_mask_of_the_caller_does_not_change) {
   sigset_t before, after;
   pthread_sigmask(SIG_SETMASK, NULL, &before);

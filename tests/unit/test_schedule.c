@@ -309,6 +309,15 @@ TEST(late_means_half_a_window_of_the_load_averages) {
   assert_true(take(&play).late);
 }
 
+TEST(a_snapshot_may_be_the_most_overdue) {
+  struct play play = {.realtime_ns = 1700000003 * SECOND};
+  schedule_start(&play.schedule, INTERVAL, 0, false, 0, play.realtime_ns);
+  run(&play, 7 * SECOND - MS, 0);
+  pass(&play, 201 * MS);
+  assert_int_equal(take(&play).late_ns, 200 * MS);
+  assert_false(play.due.late);
+}
+
 TEST(without_samples_a_late_load_average_is_late) {
   struct play play = {.realtime_ns = 1700000000 * SECOND};
   schedule_start(&play.schedule, INTERVAL, 0, false, 0, play.realtime_ns);

@@ -69,10 +69,13 @@ TEST(files_that_are_cut_off_leave_their_part_unknown) {
   assert_false(topology.tsc_steady);
 }
 
-TEST(an_empty_tree_has_no_cores) {
+TEST(a_tree_that_lists_no_core_online_is_refused) {
   struct temp_tree tree;
   temp_tree_make(&tree);
   struct machine *machine = machine_linux(tree.root);
+  assert_int_equal(topology_read(&topology, machine), -ENOENT);
+  temp_tree_write(&tree, CPU "/possible", "0-3\n");
+  temp_tree_write(&tree, CPU "/online", "\n");
   assert_int_equal(topology_read(&topology, machine), -ENOENT);
   machine_linux_close(machine);
   temp_tree_remove(&tree);
