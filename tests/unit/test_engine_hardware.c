@@ -224,6 +224,20 @@ TEST(a_change_of_source_keeps_both_halves_of_an_interval) {
   assert_true(bounds_of(&begin, end).high >= truth);
 }
 
+/* The windows of the counter and of the columns overlap by 100 ms. */
+TEST(an_overlap_of_two_sources_does_not_widen_the_bounds_of_a_steady_core) {
+  for (int load = 0; load < 2; load++) {
+    PLAY_MPERF(1, load);
+    play.fake->perf_read_ns = 100 * FAKE_MS;
+    play_open_for(&play, 2);
+    play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+    play.fake->cores[0].read_error = EIO;
+    play_seconds(&play, 1);
+    assert_near(play_bounds(&play, 0).low, load, 0.03);
+    assert_near(play_bounds(&play, 0).high, load, 0.03);
+  }
+}
+
 TEST(a_counter_does_not_count_stolen_time) {
   PLAY_REF_CYCLES(1, 0.3);
   play.fake->cores[0].steal = 0.6;

@@ -352,9 +352,12 @@ TEST(hrtimers_end_halts_where_the_timer_is_not_known_to_have_a_tracepoint) {
   static const struct {
     const char *timer;
     bool known;
-  } cases[] = {{"lapic\n", true},          {"lapic-deadline\n", true},
-               {"arch_sys_timer\n", true}, {"Hyper-V clockevent\n", false},
-               {"", false},                {NULL, false}};
+  } cases[] = {{"lapic\n", true},
+               {"lapic-deadline\n", true},
+               {"arch_sys_timer\n", true},
+               {"Hyper-V clockevent\n", false},
+               {"", false},
+               {NULL, false}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     timer.name = cases[i].timer;
     assert_int_equal(load_without(NULL, 0, CLOCK_IDLE, true), 0);
