@@ -338,7 +338,7 @@ TEST(auto_loads_no_clock_where_that_is_forbidden) {
 TEST(no_clock_is_loaded_if_cores_are_isolated) {
   for (int named = 0; named < 2; named++) {
     PLAY_WITH(start(&play, 2, 0.5));
-    fake_machine_file(play.fake, ISOLATED, "1\n");
+    fake_machine_file(play.fake, ISOLATED, named ? "1\n" : "0\n");
     play.options.source = named ? SOURCE_BPF : SOURCE_AUTO;
     play_open(&play);
     play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
