@@ -207,18 +207,18 @@ static void find_ref_cycles(struct finder *finder,
   choose_divisor(source, finder);
 }
 
-static struct source *find_event(struct finder *finder, const char *text) {
+static void find_event(struct finder *finder, const char *text) {
   struct source *source = add_source(finder, SOURCE_EVENT, NULL);
   if (!source->available)
-    return source;
+    return;
   if (text == NULL) {
     set_unavailable(source, "no event is configured");
-    return source;
+    return;
   }
   source->available =
       add_named_event(source, finder, text, source->reason) >= 0;
   if (!source->available)
-    return source;
+    return;
   const char *slash = strchr(text, '/');
   if (slash != NULL)
     snprintf(source->pmu, sizeof(source->pmu), "%.*s", (int)(slash - text),
@@ -227,7 +227,6 @@ static struct source *find_event(struct finder *finder, const char *text) {
   if (strstr(text, CNT_CYCLES) != NULL)
     source->base_frequency_hz = finder->options->machine->system_counter_hz;
   choose_divisor(source, finder);
-  return source;
 }
 
 /* Adds a source for the event cnt_cycles of one PMU if the PMU provides this
@@ -245,7 +244,8 @@ static void find_cnt_cycles(const char *pmu, void *argument) {
                    PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu) < 0)
     return;
   snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
-  find_event(finder, event)->must_be_proven = true;
+  find_event(finder, event);
+  finder->sources[finder->len - 1].must_be_proven = true;
 }
 
 /* Adds a source for the configured event or, if no event is configured, for

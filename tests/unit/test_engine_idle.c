@@ -350,6 +350,26 @@ TEST(polling_is_counted_as_soon_as_a_core_is_back) {
   }
 }
 
+/* The counter fails between two judgements, each of which looks for polling. */
+TEST(polling_is_counted_where_the_columns_stand_in_for_a_counter) {
+  for (int polled_before = 0; polled_before < 2; polled_before++) {
+    PLAY_MPERF(1, polled_before ? 0.5 : 0.2);
+    struct fake_core *core = &play.fake->cores[0];
+    play.fake->cpuidle_states = 3;
+    core->seen = 0.2;
+    core->idle = 0.8;
+    core->polled = polled_before ? 0.3 : 0;
+    play_open_for(&play, 12);
+    core->polled = 0.3;
+    core->load = 0.5;
+    core->read_error = EIO;
+    for (int second = 0; second < 8; second++) {
+      play_seconds(&play, 1);
+      assert_measured(&play, 0, SOURCE_IDLE, 0.5, PLAY_SECOND_ERROR);
+    }
+  }
+}
+
 /* Idle time leaves interrupts out, the state POLL does not. */
 TEST(interrupts_that_come_while_a_core_polls_are_within_the_bounds) {
   PLAY(1);

@@ -257,6 +257,13 @@ TEST(a_snapshot_counts_the_cores_of_each_source) {
   assert_false(snapshot->cores[3].isolated);
 }
 
+TEST(a_snapshot_counts_readings_that_failed) {
+  FIGURES_PLAY(2, 0.5);
+  start(&it);
+  it.play.fake->cores[1].read_error = EIO;
+  assert_int_equal(figures_play_seconds(&it, 1)->self.counts.errors, 1);
+}
+
 TEST(an_isolated_core_counts_even_if_it_is_not_selected) {
   FIGURES_PLAY(4, 0.5);
   struct core_set selected;
