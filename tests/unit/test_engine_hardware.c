@@ -70,6 +70,9 @@ TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
     for (int second = 0; second < 3600; second++) {
       assert_near(play_load(&play, 1), 0.8, PLAY_SECOND_ERROR);
+      if (second <= 5) /* since the first reading that shows it */
+        assert_int_equal(play_source(&play, 1),
+                         second < 5 ? SOURCE_REF_CYCLES : SOURCE_IDLE);
       play_seconds(&play, 1);
     }
     assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
