@@ -4,7 +4,6 @@
 #include "softirq_words.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -270,13 +269,9 @@ static int check_owner(const char *path, struct stat *file,
 static int check_folder(char why[WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
-  int fd = open(IDLE_CLOCK_PINS, O_PATH | O_CLOEXEC | O_DIRECTORY);
-  int status = fd < 0 || fstatfs(fd, &kind) != 0 ? -errno : 0;
-  if (fd >= 0)
-    close(fd);
-  if (status != 0)
-    return why_fails(why, status, "no clock is pinned: " IDLE_CLOCK_PINS ": %s",
-                     strerror(-status));
+  if (statfs(IDLE_CLOCK_PINS, &kind) != 0)
+    return why_fails(why, -errno, "no clock is pinned: " IDLE_CLOCK_PINS ": %s",
+                     strerror(errno));
   if (kind.f_type != BPF_FS_MAGIC)
     return why_fails(why, -ENOENT,
                      "no clock is pinned in " IDLE_CLOCK_PINS

@@ -60,9 +60,8 @@ tests_unit_test_idle_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_idle_clock_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_programs_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_programs_LDFLAGS = \
-	-Wl,--wrap=open,--wrap=fstatfs,--wrap=lstat,--wrap=mkdir,--wrap=mount \
-	-Wl,--wrap=umount2,--wrap=chmod,--wrap=unlink,--wrap=syscall \
-	-Wl,--wrap=fopen
+	-Wl,--wrap=statfs,--wrap=lstat,--wrap=mkdir,--wrap=mount,--wrap=umount2 \
+	-Wl,--wrap=chmod,--wrap=unlink,--wrap=syscall,--wrap=fopen
 tests_unit_test_softirq_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_softirq_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)

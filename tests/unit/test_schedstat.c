@@ -51,10 +51,12 @@ TEST(a_malformed_row_is_ignored) {
   schedstat_free(&stat);
 }
 
-TEST(a_missing_file_is_an_error) {
+TEST(a_missing_or_empty_file_is_an_error) {
   struct fake_machine *fake = fake_machine_new(1);
   struct schedstat stat = {0};
   assert_int_equal(schedstat_read(&stat, &fake->machine), -ENOENT);
+  fake_machine_file(fake, "/proc/schedstat", "");
+  assert_int_equal(schedstat_read(&stat, &fake->machine), -EINVAL);
   schedstat_free(&stat);
   fake_machine_free(fake);
 }
