@@ -245,6 +245,29 @@ TEST(a_condemned_source_is_proven_where_it_was_condemned) {
   }
 }
 
+/* Otherwise, the last core would be taken. */
+TEST(no_source_is_proven_on_a_core_that_this_process_may_not_use) {
+  if (!may_use_two_cores()) {
+    print_message("skipped: this process may not use cores 0 and 1\n");
+    skip();
+  }
+  cpu_set_t before, first;
+  CPU_ZERO(&first);
+  CPU_SET(0, &first);
+  assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+  assert_int_equal(sched_setaffinity(0, sizeof first, &first), 0);
+  PLAY_MPERF(2, 0.1);
+  struct fake_counter *counter = fake_machine_counter(
+      play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, FAKE_PER_UNHALTED, PLAY_TSC_HZ);
+  counter->core = 1;
+  play.options.cancel = &cancelled;
+  play_open(&play);
+  int opens = counter->opens;
+  engine_prove(play.engine);
+  assert_int_equal(counter->opens, opens);
+  assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
   PLAY_WITH(start_hybrid(&play, "2-3\n"));
   fake_machine_plain_server(play.fake);
