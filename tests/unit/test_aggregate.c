@@ -161,6 +161,14 @@ TEST(each_of_two_nodes_has_an_aggregate) {
   assert_null(find(snapshot, "package1"));
 }
 
+TEST(a_core_without_a_node_does_not_hide_the_nodes_of_others) {
+  fake = fake_machine_new(8);
+  fake_machine_file(fake, NODE "/node0/cpulist", "0-6\n");
+  aggregate_eighths();
+  assert_non_null(find(snapshot, "node0"));
+  assert_int_equal(find(snapshot, "node0")->cores_len, 7);
+}
+
 TEST(a_package_of_several_nodes_has_an_aggregate) {
   fake = fake_machine_new(8);
   fake_machine_file(fake, NODE "/online", "0-3\n");
