@@ -53,6 +53,14 @@ TEST(steal_is_subtracted_on_kernels_with_idle_stealtime) {
   assert_near(play_low(&play, 1), play_load(&play, 1), 0);
 }
 
+/* The kernel may still take it off idle time. */
+TEST(the_upper_bound_adds_the_steal_of_two_samples_and_no_more) {
+  PLAY_WITH(start(&play, true));
+  play_open_for(&play, 60);
+  assert_near(play_bounds(&play, 1).high, 0.19 + 2 * 0.26,
+              2 * PLAY_SECOND_ERROR);
+}
+
 /* The counter fails when the columns have stood still for a second, so that
  * they stand in for it with a window of two seconds. */
 TEST(all_that_was_stolen_in_a_longer_window_may_be_in_the_part_that_counts) {
