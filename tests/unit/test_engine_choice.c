@@ -325,9 +325,10 @@ TEST(cores_that_an_option_names_are_not_disturbed) {
 TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
   struct play play;
   play_start(&play, 2);
-  core_set_parse(&play.options.also_isolated, "1,64");
+  fake_machine_online(play.fake, 0, false);
+  core_set_parse(&play.options.also_isolated, "0-1,64");
   play_open_for(&play, 3);
-  assert_int_equal(play_said(&play, "not online: 64", "AlsoIsolated"), 1);
+  assert_int_equal(play_said(&play, "not online: 0,64", "AlsoIsolated"), 1);
   play_end(&play);
 }
 

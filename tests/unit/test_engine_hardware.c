@@ -494,6 +494,21 @@ TEST(a_migration_leaves_the_truth_within_the_bounds) {
   }
 }
 
+/* In one of ten seconds, the rate of the TSC falls to a third. */
+TEST(a_migration_leaves_no_more_unknown_than_its_window) {
+  PLAY_REF_CYCLES(1, 0.5);
+  play_open(&play);
+  play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
+  play_seconds(&play, 2);
+  struct core_totals begin = play_core(&play, 0)->total;
+  for (size_t i = 0; i < play.fake->counters_len; i++)
+    play.fake->counters[i].hz /= 3;
+  play_seconds(&play, 10);
+  struct bounds bounds = bounds_of(&begin, &play_core(&play, 0)->total);
+  assert_near(bounds.low, 0.4, 0.02);
+  assert_near(bounds.high, 0.6, 0.02);
+}
+
 /* The sampling thread loses its core for 20 ms right after a read. This must
  * not look like a change of the TSC frequency. */
 TEST(an_interrupted_sample_is_not_a_change_of_the_tsc) {
