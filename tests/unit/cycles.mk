@@ -86,6 +86,7 @@ tests_unit_test_figures_columns_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_aggregate_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_sampler_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_sampler_LDFLAGS = -Wl,--wrap=calloc
 tests_unit_test_sampling_thread_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_load_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) \

@@ -213,6 +213,30 @@ TEST(a_snapshot_has_the_least_and_the_greatest_load_of_its_samples) {
   sampler_stop(sampler);
 }
 
+static _Thread_local int callocs; /* until one fails; 0: none does */
+
+void *__real_calloc(size_t len, size_t size);
+void *__wrap_calloc(size_t len, size_t size);
+void *__wrap_calloc(size_t len, size_t size) {
+  bool fails = callocs > 0 && --callocs == 0;
+  return fails ? NULL : __real_calloc(len, size);
+}
+
+TEST(without_memory_no_sampler_is_started) {
+  const struct sampler_options options = {
+      .engine = {.machine = &fake->machine, .source = SOURCE_AUTO},
+      .interval_ns = INTERVAL_NS};
+  int status = -ENOMEM;
+  for (int n = 1; status != 0; n++) {
+    struct sampler *sampler = NULL;
+    callocs = n;
+    status = sampler_start(&sampler, &options);
+    assert_int_equal(status, callocs == 0 ? -ENOMEM : 0);
+    callocs = 0;
+    sampler_stop(sampler);
+  }
+}
+
 TEST(the_signal_mask_of_the_caller_does_not_change) {
   sigset_t before, after;
   pthread_sigmask(SIG_SETMASK, NULL, &before);
