@@ -13,6 +13,7 @@
 
 #define POLLED_SAID_MIN 0.05
 
+/* NAN if the window is empty. */
 static double share(double from, double to, double wall_ns) {
   return (to - from) / wall_ns;
 }
