@@ -412,6 +412,7 @@ struct answer {
   uint32_t request;
   enum region_message_type type;
   int error, descriptors;
+  size_t missing; /* bytes at the end */
 };
 
 /* Forks a producer that sends HELLO on each connection, reads the request, and
@@ -432,7 +433,8 @@ static pid_t answer_resets(int listener, int memory,
       message.request = answers[i].request;
       message.type = answers[i].type;
       message.argument = (uint64_t)answers[i].error;
-      region_message_send(peer, &message, &memory, answers[i].descriptors);
+      region_packet_send(peer, &message, sizeof(message) - answers[i].missing,
+                         &memory, answers[i].descriptors);
     }
     (void)recv(peer, &message, sizeof(message),
                0); /* waits for the end of the connection */
@@ -487,14 +489,15 @@ TEST(a_reset_returns_the_producers_answer) {
     struct answer answers[4];
     int error;
   } cases[] = {
-      {{{1, REGION_RESET, 0, 0}}, 0},
-      {{{7, REGION_RESET, 0, 0},
-        {8, REGION_ERROR, EIO, 0},
-        {1, REGION_RESET, 0, 0}},
+      {{{1, REGION_RESET, 0, 0, 0}}, 0},
+      {{{7, REGION_RESET, 0, 0, 0},
+        {8, REGION_ERROR, EIO, 0, 0},
+        {1, REGION_ERROR, EIO, 0, 8},
+        {1, REGION_RESET, 0, 0, 0}},
        0},
-      {{{1, REGION_ERROR, EPERM, 0}}, EPERM},
-      {{{1, REGION_ERROR, 4100, 0}}, EPROTO},
-      {{{1, REGION_RESET, 0, 1}}, 0},
+      {{{1, REGION_ERROR, EPERM, 0, 0}}, EPERM},
+      {{{1, REGION_ERROR, 4100, 0, 0}}, EPROTO},
+      {{{1, REGION_RESET, 0, 1, 0}}, 0},
   };
   UNIT_REGION(region, PERCORE_SERVE_POLLED);
   int memory =

@@ -188,21 +188,23 @@ TEST(claiming_and_releasing_a_name_copies_no_memory_of_the_program) {
 
 enum { FIRST_USER = 64001, SECOND_USER = 64002, GROUP = 64003 };
 
-/* Creates the region as this user in a child process, destroys it again if
- * `orderly` is true, and kills the process. Returns 0 or the errno of
- * percore_create. */
-static int serve_as(uid_t user, bool orderly) {
+/* Creates an instance of the region as this user in a child process, destroys
+ * it again if `orderly` is true, and kills the process. Returns 0 or the errno
+ * of percore_create. */
+static int serve_as(uid_t user, const char *instance, bool orderly) {
   int says[2], error = -1;
   assert_return_code(pipe(says), errno);
   pid_t pid = fork();
   assert_return_code(pid, errno);
   if (pid == 0) {
+    const struct percore_options options = {.size = sizeof(options),
+                                            .instance = instance};
     struct percore_region *region;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     umask(077); /* the group may use the region even with the strictest umask */
     if (setgroups(0, NULL) != 0 || setgid(GROUP) != 0 || setuid(user) != 0)
       _exit(2);
-    error = percore_create(&region, "unit", unit_tables, TABLES, NULL) != 0
+    error = percore_create(&region, "unit", unit_tables, TABLES, &options) != 0
                 ? errno
                 : 0;
     if (orderly)
@@ -231,26 +233,26 @@ static void be_directory_of_group(mode_t mode) {
 
 TEST(a_name_that_a_user_released_can_be_taken_by_another) {
   be_directory_of_group(03770);
-  assert_int_equal(serve_as(FIRST_USER, true), 0);
-  assert_int_equal(serve_as(SECOND_USER, true), 0);
+  assert_int_equal(serve_as(FIRST_USER, NULL, true), 0);
+  assert_int_equal(serve_as(SECOND_USER, NULL, true), 0);
 }
 
 TEST(after_a_crash_the_group_can_take_the_name) {
   be_directory_of_group(02770);
-  assert_int_equal(serve_as(FIRST_USER, false), 0);
+  assert_int_equal(serve_as(FIRST_USER, NULL, false), 0);
   assert_true(is_there("lock"));
-  assert_int_equal(serve_as(SECOND_USER, true), 0);
+  assert_int_equal(serve_as(SECOND_USER, NULL, true), 0);
 }
 
 /* The sticky bit keeps the members of the group from removing a socket of
  * another member, even if no process listens on it. */
 TEST(in_a_sticky_directory_only_its_user_and_root_replace_it) {
   be_directory_of_group(03770);
-  assert_int_equal(serve_as(FIRST_USER, false), 0);
-  assert_int_equal(serve_as(SECOND_USER, true), EPERM);
-  assert_int_equal(serve_as(FIRST_USER, false), 0);
-  assert_int_equal(serve_as(0, true), 0);
-  assert_int_equal(serve_as(SECOND_USER, true), 0);
+  assert_int_equal(serve_as(FIRST_USER, NULL, false), 0);
+  assert_int_equal(serve_as(SECOND_USER, NULL, true), EPERM);
+  assert_int_equal(serve_as(FIRST_USER, NULL, false), 0);
+  assert_int_equal(serve_as(0, NULL, true), 0);
+  assert_int_equal(serve_as(SECOND_USER, NULL, true), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -308,6 +310,19 @@ TEST(the_number_of_a_dead_process_is_taken_again) {
   struct percore_region *region = create_any(NULL, 0);
   check_instance(region, "1");
   assert_return_code(percore_destroy(region), errno);
+}
+
+TEST(a_number_whose_lock_file_belongs_to_another_group_is_skipped) {
+  char path[128];
+  be_directory_of_group(03770);
+  snprintf(path, sizeof(path), "%s/unit@1.lock", getenv("PERCORE_RUNTIME_DIR"));
+  int lock = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+  assert_return_code(lock, errno);
+  assert_return_code(fchown(lock, 0, 0), errno); /* the directory is setgid */
+  close(lock);
+  assert_int_equal(serve_as(FIRST_USER, "*", false), 0);
+  snprintf(path, sizeof(path), "%s/unit@2.sock", getenv("PERCORE_RUNTIME_DIR"));
+  assert_return_code(access(path, F_OK), errno);
 }
 
 TEST(a_number_is_chosen_when_the_region_is_first_served_and_then_kept) {
