@@ -155,6 +155,28 @@ TEST(the_serving_thread_leaves_the_core_of_a_slot_and_that_of_a_pinned_worker) {
   unit_end(region);
 }
 
+static int core_of_worker;
+
+static void *attach_and_end(void *region) {
+  percore_slot_t slot;
+  percore_attach(region, "ended", core_of_worker, &slot);
+  return NULL;
+}
+
+TEST(the_serving_thread_may_use_the_core_of_a_worker_that_has_ended) {
+  int elsewhere;
+  pthread_t worker;
+  if (!two_cores(&core_of_worker, &elsewhere))
+    skip();
+  struct percore_region *region = create(NULL, &(struct percore_options){0});
+  (void)unit_attach(region, elsewhere);
+  assert_int_equal(pthread_create(&worker, NULL, attach_and_end, region), 0);
+  assert_int_equal(pthread_join(worker, NULL), 0);
+  region_release_ended(region);
+  check_serving(region, core_of_worker, elsewhere);
+  unit_end(region);
+}
+
 TEST(without_extra_slots_such_a_thread_gets_the_cores_slot) {
   int here, elsewhere;
   if (!two_cores(&here, &elsewhere))
