@@ -32,7 +32,7 @@ tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDFLAGS = -Wl,--wrap=mincore
 tests_unit_test_region_receive_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_hostile_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_hostile_LDFLAGS = -Wl,--wrap=poll
+tests_unit_test_region_hostile_LDFLAGS = -Wl,--wrap=poll,--wrap=recvmsg
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=poll
 tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)

@@ -385,6 +385,34 @@ TEST(a_descriptor_that_is_not_memory_stays_in_the_child) {
   close(other);
 }
 
+ssize_t __real_recvmsg(int socket, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags);
+
+/* How many descriptors the child has when it first receives; 0: not known. */
+static unsigned of_child;
+
+ssize_t __wrap_recvmsg(int socket, struct msghdr *message, int flags) {
+  if (of_child == 0)
+    of_child = count_descriptors();
+  return __real_recvmsg(socket, message, flags);
+}
+
+/* Its host has others below these two, between them (`peer`), and above. */
+TEST(the_child_has_no_descriptor_but_its_two_sockets) {
+  struct region_connection connection;
+  struct region_fault fault;
+  int peer = connect_to_unit(&connection);
+  int above = fcntl(peer, F_DUPFD_CLOEXEC, connection.socket + 50);
+  send_hello(peer, peer, 1);
+  of_child = 0;
+  assert_int_equal(region_receive_hello(&connection, &fault), -1);
+  assert_int_equal(of_child, 2);
+  close(above);
+  close(peer);
+  region_connection_close(&connection);
+  await_children();
+}
+
 static bool nobody(uid_t uid, void *argument) {
   (void)uid;
   (void)argument;
