@@ -363,7 +363,6 @@ int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
                            uint64_t region_size, struct region_fault *fault) {
   *directory = (struct region_directory){0};
-  *fault = (struct region_fault){0};
   if (size < sizeof(directory->header)) {
     region_breaks(fault, REGION_RULE_REGION_SIZE,
                   "it is too short for a header");

@@ -3,6 +3,7 @@
  * process's own region, and percore_status. */
 #include "percore_config.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -671,6 +672,18 @@ TEST(a_forked_child_learns_that_its_region_is_a_sink) {
   assert_int_equal(waitpid(child, &left, 0), child);
   assert_int_equal(left, 0);
   unit_end(region);
+}
+
+TEST(a_forked_child_does_not_keep_the_memory_of_a_region) {
+  struct percore_region *region = create(NULL, &(struct percore_options){0});
+  int memory[] = {region->memfd, region->shared}, left;
+  pid_t child = fork();
+  if (child == 0)
+    _exit(fcntl(memory[0], F_GETFD) < 0 && fcntl(memory[1], F_GETFD) < 0 ? 0
+                                                                         : 1);
+  assert_int_equal(waitpid(child, &left, 0), child);
+  assert_int_equal(left, 0);
+  assert_return_code(percore_destroy(region), errno);
 }
 
 /* Ends the process with 0 if the child of this process, whose region takes more

@@ -873,6 +873,14 @@ REGION_TEST(a_reader_cannot_write_to_a_region) {
   }
 }
 
+REGION_TEST(a_reader_that_is_closed_leaves_no_mapping) {
+  struct region_reader *reader = unit_connect();
+  void *map = (void *)(uintptr_t)reader->view.map;
+  assert_return_code(msync(map, 1, MS_ASYNC), errno);
+  region_reader_close(reader);
+  assert_fails(msync(map, 1, MS_ASYNC), ENOMEM);
+}
+
 REGION_TEST(an_application_tells_the_objects_of_a_row_apart) {
   struct percore_reader *reader;
   uint32_t row = unit_row(region, PORT, "eth0");

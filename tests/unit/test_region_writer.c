@@ -81,6 +81,17 @@ REGION_TEST(a_histogram_counts_each_value_once) {
   assert_int_equal(sum, 5000);
 }
 
+REGION_TEST(a_histogram_that_does_not_exist_counts_in_column_0) {
+  percore_histogram_t none;
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  assert_fails(percore_histogram(region, PORT, BYTES, &none), EINVAL);
+  percore_core_row_t row = percore_core_row(unit_attach(region, 0), ports,
+                                            unit_row(region, PORT, "eth0"));
+  for (uint64_t value = 0; value < 3; value++)
+    percore_hist_add(row, none, value);
+  assert_int_equal(row.core_cells[0], 3);
+}
+
 /* ---------------------------------------------------------------------------
  * Slots
  */
@@ -397,8 +408,10 @@ REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 1);
   assert_int_equal(status.adds_postponed, 1);
-  assert_non_null(
-      strstr(status.reason, "rows that were not added: 1, because thread"));
+  char reason[80];
+  snprintf(reason, sizeof(reason),
+           "rows that were not added: 1, because thread %d 'unit'", gettid());
+  assert_non_null(strstr(status.reason, reason));
   struct region_reader *reader = unit_connect();
   struct region_refusals refusals;
   region_reader_refusals(reader, &refusals);
