@@ -516,6 +516,16 @@ REGION_TEST(the_status_reports_the_number_of_readers) {
 }
 
 TEST(a_sink_prints_its_reason_once) {
+  struct percore_options options = {.size = sizeof(options)};
+  struct percore_region *region;
+  FILE *file = begin_to_listen();
+  for (int tries = 0; tries < 20; tries++)
+    assert_fails(percore_create(&region, "Author", NULL, 0, &options), EINVAL);
+  end_listening(file);
+  assert_int_equal(lines_said(), 1);
+}
+
+TEST(a_region_that_is_not_served_prints_its_reason_once) {
   struct percore_options options = {.size = sizeof(options),
                                     .runtime_dir = "/nonexistent"};
   struct percore_region *region;

@@ -129,6 +129,7 @@ TEST(memory_that_is_not_a_region_is_refused_with_a_reason) {
       {"PERCORE1", 100, ALL, 1, "too short"},
       {"VARNISH4", 4096, ALL, 1, "bad magic"},
       {"PERCORE1", 4096, ALL, 1, "byte order"},
+      {"PERCORE1", 4096, ALL, 2, "more than HELLO"},
       {"PERCORE1", 4096, ALL, MOST_PASSED, "more than HELLO"},
       {"PERCORE1", 4096, 0, MOST_PASSED, "more than HELLO"},
       {"", (size_t)1 << 40, ALL, 1, "bad magic"},

@@ -793,6 +793,7 @@ REGION_TEST(a_missing_row_or_table_is_a_sink) {
   percore_slot_t slot = unit_attach(region, 0);
   percore_core_table_t ports = unit_core_table(region, PORT);
   (void)unit_row(region, PORT, "eth0");
+  assert_fails(percore_row_add_at(region, PORT, PORT_ROWS, "p", 0), EINVAL);
   assert_fails(percore_row_add(region, PORT, "", &row), EINVAL);
   before = percore_core_row(slot, ports, row).core_cells;
   percore_add(percore_core_row(slot, ports, row), PACKETS, 9);
