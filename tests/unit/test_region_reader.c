@@ -814,6 +814,7 @@ TEST(memory_for_reading_a_region_is_charged_to_its_allowance) {
   assert_int_equal(allowance.used, pool.own);
   region_reader_close(reader);
   assert_int_equal(allowance.used, 0);
+  assert_int_equal(pool.used, 0);
   assert_return_code(percore_destroy(region), errno);
 }
 

@@ -369,6 +369,14 @@ static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
   }
 }
 
+REGION_TEST(a_row_that_is_added_changes_no_count_of_another) {
+  percore_owned_table_t flows = unit_owned_table(region, FLOW);
+  uint32_t row = unit_row_of_key(region, FLOW, 1);
+  percore_add(percore_owned_row(flows, row), BYTES, 7);
+  (void)unit_row_of_key(region, FLOW, 2);
+  assert_int_equal(percore_owned_row(flows, row).owned_cells[BYTES], 7);
+}
+
 REGION_TEST(a_live_name_is_not_added_twice) {
   uint32_t row = unit_row(region, PORT, "eth0"), again;
   assert_fails(percore_row_add(region, PORT, "eth0", &again), EEXIST);
