@@ -64,16 +64,16 @@ static bool greet(struct percore_region *region, int fd) {
 
 /* Accepts connections until one belongs to a reader or none is pending. Call
  * with the region locked, so that a fork finds every connection in the array.
- * Returns false if no descriptor or memory was available. The listener then
- * stays readable, so the caller must pause. */
+ * Returns false if a connection could not be accepted, perhaps because no
+ * descriptor or memory was available. The listener then stays readable, so the
+ * caller must pause. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = &region->server;
   for (int i = 0; i < SERVER_CONNECTIONS; i++) {
     int fd = accept4(server->claim.listener, NULL, NULL,
                      SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
-      return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
-             errno != ENOBUFS;
+      return errno == EAGAIN;
     if (!greet(region, fd)) {
       close(fd);
       continue;

@@ -106,12 +106,12 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   region_tile_free(&tile);
 }
 
-/* Called once, when the reader first asks for pages of this slot. */
+/* Called once, when the reader first asks for pages from this offset on. */
 static struct {
   void (*call)(void);
   struct percore_region *region;
   const struct region_reader *reader;
-  uint32_t slot;
+  uint64_t offset;
   percore_core_row_t row;
 } meanwhile;
 
@@ -121,7 +121,7 @@ int __wrap_mincore(void *start, size_t size, unsigned char *resident) {
   const struct region_reader *reader = meanwhile.reader;
   if (meanwhile.call != NULL &&
       (const unsigned char *)start - reader->view.map >=
-          (ptrdiff_t)region_block_offset(meanwhile.region, meanwhile.slot)) {
+          (ptrdiff_t)meanwhile.offset) {
     meanwhile.call();
     meanwhile.call = NULL;
   }
@@ -131,6 +131,16 @@ int __wrap_mincore(void *start, size_t size, unsigned char *resident) {
 static void count_and_reset(void) {
   percore_add(meanwhile.row, 0, 3);
   assert_return_code(percore_reset(meanwhile.region, 0, 1), errno);
+}
+
+/* Returns false and prints a message if the reader may ask for no pages. */
+static bool was_called(void) {
+  if (meanwhile.call == NULL)
+    return true;
+  assert_int_not_equal(prctl(PR_GET_SECCOMP, 0, 0, 0, 0), 0);
+  print_message("skipped: a filter may forbid mincore(2)\n");
+  meanwhile.call = NULL;
+  return false;
 }
 
 /* The parts of the table are so large that the reader does not ask for pages of
@@ -165,13 +175,10 @@ TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
                      errno);
   meanwhile.region = region;
   meanwhile.reader = reader;
-  meanwhile.slot = 1;
+  meanwhile.offset = region_block_offset(region, 1);
   meanwhile.call = count_and_reset;
   region_tile_read(reader, &tile, 0);
-  if (meanwhile.call != NULL && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
-    print_message("skipped: a filter may forbid mincore(2)\n");
-  else {
-    assert_null(meanwhile.call);
+  if (was_called()) {
     assert_int_equal(tile.rows, ROWS);
     assert_int_equal(region_state(tile.generations[1]), REGION_LIVE);
     assert_memory_equal(tile.cores, cores, sizeof(cores));
@@ -181,6 +188,40 @@ TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
   }
   region_tile_free(&tile);
   unit_end(region);
+}
+
+static void remove_second_row(void) {
+  assert_return_code(percore_row_remove(meanwhile.region, 0, 1, 0), errno);
+}
+
+TEST(a_row_that_is_torn_when_it_is_read_again_is_known_to_be) {
+  static const struct percore_field field = {.name = "packets"};
+  static const struct percore_table table = {.name = "flow",
+                                             .storage = PERCORE_OWNED,
+                                             .fields = &field,
+                                             .field_count = 1,
+                                             .max_rows = 65536,
+                                             .flags = PERCORE_CONSISTENT};
+  struct region_tile tile;
+  assert_return_code(percore_create(&meanwhile.region, "unit", &table, 1, NULL),
+                     errno);
+  percore_owned_table_t flows = unit_owned_table(meanwhile.region, 0);
+  for (uint32_t key = 0; key < 2; key++)
+    assert_int_equal(unit_row_of_key(meanwhile.region, 0, key), key);
+  percore_row_begin(percore_owned_row(flows, 1));
+  UNIT_READER(reader);
+  assert_return_code(region_tile_init(&tile, reader, 1, 2, 0), errno);
+  meanwhile.reader = reader;
+  meanwhile.offset = meanwhile.region->tables[1].single_offset;
+  meanwhile.call = remove_second_row;
+  region_tile_read(reader, &tile, 0);
+  if (was_called()) {
+    assert_int_equal(region_state(tile.generations[1]), REGION_GONE);
+    assert_int_equal(tile.torn[0], 0);
+    assert_int_equal(tile.torn[1], 1);
+  }
+  region_tile_free(&tile);
+  unit_end(meanwhile.region);
 }
 
 REGION_TEST(a_table_that_is_not_per_core_has_no_values_of_cores) {
@@ -571,6 +612,8 @@ TEST(a_region_is_gone_when_another_answers_in_its_place) {
   assert_int_equal(region_reader_presence(reader), REGION_LEFT);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_int_equal(region_reader_producer(reader), 2);
+  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
+  assert_string_equal(region_reader_error(reader), "");
   assert_return_code(percore_destroy(region), 0);
 }
 
