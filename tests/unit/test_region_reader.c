@@ -1080,6 +1080,12 @@ TEST(applications_read_regions_by_percore_open) {
                    0);
   assert_string_equal(name, "eth0");
   assert_int_equal(values[PACKETS], 6);
+  assert_int_equal(
+      percore_read_row(reader, PORT, row, PERCORE_TOTAL, name, 3, values, 0),
+      0);
+  assert_string_equal(name, "et");
+  assert_int_equal(name[3], '0');
+  assert_int_equal(percore_reader_columns(reader, TABLES), 0);
   assert_int_equal(percore_reader_find_table(reader, "port"), PORT);
   assert_true(percore_reader_find_table(reader, "core") == PERCORE_TABLE_CORE);
   assert_int_equal(percore_reader_find_table(reader, "none"), -1);

@@ -487,6 +487,12 @@ REGION_TEST(the_oldest_row_removed_without_updates_in_flight_is_used_first) {
   check_order(region, PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
+REGION_TEST(rows_that_were_added_by_number_are_skipped) {
+  for (uint32_t row = 0; row < 2; row++)
+    assert_return_code(percore_row_add_at(region, SESSION, row, NULL, row), 0);
+  assert_int_equal(unit_row_of_key(region, SESSION, 5), 2);
+}
+
 REGION_TEST(a_live_row_number_is_not_added_twice) {
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
   assert_fails(percore_row_add_at(region, FLOW, 1, NULL, 6), EEXIST);

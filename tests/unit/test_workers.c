@@ -317,6 +317,12 @@ TEST(the_first_reading_measures_since_a_time_when_no_slot_was_used) {
   assert_nan(fixture.workers.interval_s);
 }
 
+TEST(a_worker_that_polls_while_it_is_first_read_is_not_stuck) {
+  poll(&fixture, 1, 1);
+  fixture.now -= 5;
+  assert_near(still_s(look(&fixture)), 0, 1e-9);
+}
+
 TEST(a_thread_that_never_polls_is_not_judged) {
   const struct region_worker *worker = look(&fixture);
   fixture.now += 5ull * SECOND;
