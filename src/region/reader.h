@@ -245,10 +245,10 @@ struct region_tile {
  * of 1 MiB it takes 1.3, 0.8 and 0.7 ns (tests/bench/region_reads). */
 enum { REGION_TILE_CELLS = 1024, REGION_TILE_CELLS_PER_CORE = 4096 };
 
-/* Allocates a tile, if necessary with a smaller capacity. Returns 0, or -1 with
- * ENODEV, ENOMEM, or EFBIG (per-core values are requested, and the values of
- * one row for all cores take more than 16 MiB). A tile belongs to the reader's
- * current directory: free the tile after REGION_CAME. */
+/* Allocates a tile for a table of the reader's current directory, if necessary
+ * with a smaller capacity. Returns 0, or -1 with ENOMEM, or EFBIG (per-core
+ * values are requested, and the values of one row for all cores take more than
+ * 16 MiB). Free the tile after REGION_CAME. */
 int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);

@@ -61,8 +61,6 @@ int region_tile_reuse(struct region_tile *tile,
                       const struct region_reader *reader, uint32_t table,
                       uint32_t capacity, uint32_t want) {
   const struct region_directory *directory = region_reader_directory(reader);
-  if (directory == NULL || table >= directory->table_count)
-    return region_failed(ENODEV);
   const struct region_table *record = &directory->tables[table];
   if (record->storage != PERCORE_PER_CORE)
     want &= ~(uint32_t)REGION_WANT_CORES;

@@ -696,66 +696,35 @@ TEST(a_forked_child_does_not_keep_the_memory_of_a_region) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-/* Ends the process with 0 if the child of this process, whose region takes more
- * address space than a process may have private memory, lives and counts in a
- * sink. */
-static int fork_with_little_memory(void) {
-  static const struct percore_field field = {.name = "packets"};
-  static const struct percore_table table = {.name = "flow",
-                                             .storage = PERCORE_OWNED,
-                                             .fields = &field,
-                                             .field_count = 1,
-                                             .max_rows = 10000000};
-  struct rlimit limit = {64 << 20, 64 << 20};
-  setrlimit(RLIMIT_DATA, &limit);
-  struct percore_region *region = create(&table, &(struct percore_options){0});
-  percore_owned_table_t flows = unit_owned_table(region, 0);
-  uint32_t row = unit_row_of_key(region, 0, 7);
-  uint64_t value;
-  int status;
-  pid_t child = fork();
-  if (child == 0) {
-    percore_add(percore_owned_row(flows, row), 0, 5);
-    percore_add(percore_owned_row(flows, 9999999), 0, 5);
-    _exit(9);
-  }
-  percore_add(percore_owned_row(flows, row), 0, 1);
-  if (waitpid(child, &status, 0) != child || status != 9 << 8)
-    return 1;
-  read_own(0, PERCORE_TOTAL, &value, 1);
-  return value == 1 && percore_destroy(region) == 0 ? 0 : 2;
-}
-
-TEST(a_forked_child_lives_where_little_private_memory_is_allowed) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  print_message("skipped: the sanitizer takes private memory\n");
-  skip();
-#endif
-  int status;
-  pid_t child = fork();
-  if (child == 0)
-    _exit(fork_with_little_memory());
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_int_equal(status, 0);
-}
-
-REGION_TEST(a_forked_child_lives_where_no_descriptor_may_be_opened) {
+/* Asserts that a child lives, and counts in a sink, where no more of a resource
+ * is allowed when it is forked. */
+static void fork_at_limit(struct percore_region *region, int resource,
+                          rlim_t most) {
   percore_owned_table_t flows = unit_owned_table(region, FLOW);
   uint32_t row = unit_row_of_key(region, FLOW, 7);
-  struct rlimit before, none = {0};
+  struct rlimit before, limit = {.rlim_cur = most};
   int status;
-  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
-  none.rlim_max = before.rlim_max;
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &none), errno);
+  assert_return_code(getrlimit(resource, &before), errno);
+  limit.rlim_max = before.rlim_max;
+  assert_return_code(setrlimit(resource, &limit), errno);
   pid_t child = fork();
   if (child == 0) {
     percore_add(percore_owned_row(flows, row), PACKETS, 5);
     _exit(9);
   }
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+  assert_return_code(setrlimit(resource, &before), errno);
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 9 << 8);
   assert_int_equal(unit_read(FLOW, row, PACKETS), 0);
+}
+
+/* Of a limit of 0, the kernel asks only the maximum. */
+REGION_TEST(a_forked_child_lives_where_no_private_memory_is_allowed) {
+  fork_at_limit(region, RLIMIT_DATA, 1);
+}
+
+REGION_TEST(a_forked_child_lives_where_no_descriptor_may_be_opened) {
+  fork_at_limit(region, RLIMIT_NOFILE, 0);
 }
 
 TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
