@@ -463,12 +463,12 @@ static struct row look_at(struct region_input *input, uint32_t i) {
                     .is_marked = number < input->marks.len,
                     .totals = cells_of(tile, 0, i),
                     .births = births_of(tile, i)};
-  uint32_t seen = row.is_marked ? input->marks.incarnation[number] : 0;
+  uint32_t seen =
+      row.is_marked ? input->marks.incarnation[number] : REGION_UNREAD;
   row.was_seen =
       row.is_marked && seen == region_incarnation(tile->generations[i]);
-  row.is_new =
-      !row.was_seen && (input->scanned ? row.is_marked && seen != REGION_UNREAD
-                                       : input->from_zero);
+  row.is_new = !row.was_seen &&
+               (input->scanned ? seen != REGION_UNREAD : input->from_zero);
   if (row.is_marked && !row.was_seen && input->marks.candidate_in[number] != 0)
     input->marks.candidate_in[number] = 0;
   return row;

@@ -42,5 +42,6 @@ tests_unit_test_plugin_notify_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_notify_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_wake_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_wake_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_wake_LDFLAGS = -Wl,--wrap=clock_gettime
 endif
 endif

@@ -3,6 +3,7 @@
 
 #define LOAD(lines) "<Load>\n" lines "\n</Load>"
 #define AVERAGE(lines) "<LoadAverage>\n" lines "\n</LoadAverage>"
+#define A_32 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static void assert_cores(const struct core_set *cores, const char *expected) {
   char list[256];
@@ -312,6 +313,9 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"<Pollers>\nSocket \"DPDK\"\n</Pollers>", "Socket", "\"DPDK\"",
        "absolute path"},
       {"<Pollers>\nIgnore \"\"\n</Pollers>", "Ignore", "\"\"", "in quotes"},
+      {"<Map \"/a/b\">\nField \"Rx\"\n</Map>", "Field", "\"Rx\"", "lower-case"},
+      {"<Map \"/a/b\">\nField \"" A_32 A_32 "\"\n</Map>", "Field",
+       "\"" A_32 A_32 "\"", "lower-case"},
       {AVERAGE("RunQueue 2"), "RunQueue", "2", "true"},
       {AVERAGE("CountBlocked 2"), "CountBlocked", "2", "true"},
   };

@@ -735,17 +735,30 @@ TEST(without_top_no_more_rows_are_kept_than_max_values) {
   assert_non_null(find(SUM, "all", "f3100"));
 }
 
-TEST(rows_beyond_max_values_are_counted_in_other) {
-  struct percore_region *region = create_flows(0, NULL);
+/* Rows f3 and f3000 have room, f59999 has none. */
+static void check_rows_beyond_max_values(size_t field_count) {
+  struct percore_table table = FLOW_TABLE(PERCORE_OWNED, ROWS);
+  table.field_count = field_count;
+  struct percore_region *region = create(0, NULL, &table, 1);
   name_rows(region, ROWS);
   begin_long_after("");
   for (int round = 1; round <= 3; round++) {
     count(region, "f3", 1);
+    count(region, "f3000", 2);
     count(region, "f59999", 10);
     play_round(SECOND);
     assert_count(SUM, "all", "f3", round);
+    assert_count(SUM, "all", "f3000", 2 * round);
     assert_count(SUM, "all", "other", 10 * round);
   }
+}
+
+TEST(rows_beyond_max_values_are_counted_in_other) {
+  check_rows_beyond_max_values(COUNT_OF(flow_fields));
+}
+
+TEST(rows_of_counters_alone_beyond_max_values_are_counted_in_other) {
+  check_rows_beyond_max_values(2);
 }
 
 /* Returns the sum of the values of the rows f0 to f2999 and `other`. Stores

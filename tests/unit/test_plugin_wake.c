@@ -1,6 +1,7 @@
 /* Tests the thread of <WakeLatency>. A simulated survey replaces the kernel. */
 #include "plugin_unit.h"
 
+#include "base/clock.h"
 #include "plugin/wake_sampler.h"
 #include "wake/survey.h"
 
@@ -18,7 +19,9 @@
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;
-  int closes;
+  int closes, dispatches;
+  uint64_t cpu_ns, burst_cpu_ns;      /* CPU time; what a burst takes of it */
+  uint64_t before_ns[8], after_ns[8]; /* each dispatch of wake_cpu */
   atomic_int opens, rounds;
   char probed[64];
 } play;
@@ -51,6 +54,7 @@ int wake_survey_round(struct wake_survey *survey,
              i > 0 ? " " : "", cores[i].core, cores[i].load);
   }
   snprintf(why, WHY_SIZE, "of this");
+  play.cpu_ns += play.burst_cpu_ns;
   play.rounds++;
   return play.round_status;
 }
@@ -67,11 +71,22 @@ void wake_survey_advertised(const struct wake_survey *survey,
                             wake_survey_put *put, void *context) {
   (void)survey;
   put(context, "cstate_C6_advertised", 133e-6);
+  play.before_ns[play.dispatches] = clock_now_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t wake_survey_probes(const struct wake_survey *survey) {
   (void)survey;
+  play.after_ns[play.dispatches++] = clock_now_ns(CLOCK_MONOTONIC);
   return 100 * (uint64_t)play.rounds;
+}
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+  if (clock != CLOCK_THREAD_CPUTIME_ID)
+    return __real_clock_gettime(clock, now);
+  *now = timespec_of_ns(play.cpu_ns);
+  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -169,6 +184,21 @@ TEST(a_burst_dispatches_seconds_with_the_time_and_interval_of_the_loads) {
     assert_true(fake.values[i].list.time == NS_TO_CDTIME_T(TOLD_NS));
     assert_true(fake.values[i].list.interval == fake.interval);
   }
+}
+
+/* A burst of 0.1 us follows one of 10 us. */
+TEST(wake_cpu_is_the_cpu_time_of_a_burst_in_the_time_since_the_last_one) {
+  start("<WakeLatency>\n</WakeLatency>");
+  play.burst_cpu_ns = 10000;
+  burst();
+  play.burst_cpu_ns = 100;
+  burst();
+  end();
+  uint64_t most_ns = play.after_ns[1] - play.before_ns[0];
+  uint64_t least_ns = play.before_ns[1] - play.after_ns[0];
+  double cpu = fake_find("percore_host-self/percent-wake_cpu")->values[0].gauge;
+  assert_true(cpu >= 100 * 100 / (double)most_ns);
+  assert_true(cpu <= 100 * 100 / (double)least_ns);
 }
 
 TEST(the_options_reach_the_survey) {
