@@ -543,21 +543,19 @@ static void await_hellos(struct region_watch *watch, uint64_t end_ns) {
 
 static bool know_topology(struct region_watch *watch) {
   uint64_t now_ns = watch->now.monotonic_ns;
-  const char *root = watch->options.config->sys_root;
-  if (watch->machine == NULL) {
-    struct machine *machine = machine_linux(root != NULL ? root : "/");
-    if (machine == NULL || topology_read(&watch->topology, machine) != 0) {
-      machine_linux_close(machine);
-      return false;
-    }
-    watch->machine = machine;
-  } else if (now_ns - watch->topology_ns >= TOPOLOGY_NS) {
-    topology_refresh(&watch->topology, watch->machine);
-  } else {
+  struct topology *topology = &watch->topology;
+  if (watch->machine == NULL)
+    watch->machine = machine_linux(watch->options.config->sys_root);
+  if (watch->machine == NULL)
+    return false;
+  if (topology->cores_len == 0)
+    (void)topology_read(topology, watch->machine);
+  else if (now_ns - watch->topology_ns >= TOPOLOGY_NS)
+    (void)topology_refresh(topology, watch->machine);
+  else
     return true;
-  }
   watch->topology_ns = now_ns;
-  return true;
+  return topology->cores_len > 0;
 }
 
 /* Puts percore's own figures about regions. Hosts without regions do not report
