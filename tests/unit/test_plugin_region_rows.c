@@ -420,6 +420,20 @@ TEST(a_new_counter_has_a_0_at_the_previous_round) {
   assert_int_equal(find(SUM, "all", "b")->first, 10);
 }
 
+TEST(a_counter_of_a_new_producer_has_a_0_when_the_producer_started) {
+  start_watch("");
+  play_round(10 * SECOND);
+  uint64_t before_ns = boottime_ns();
+  count(create_flows(0, NULL), "a", 10);
+  play_round(10 * SECOND);
+  uint64_t age_ns = boottime_ns() - before_ns;
+  const struct region_value *a = find(SUM, "all", "a");
+  assert_int_equal(a->derive, 10);
+  assert_int_equal(a->first, 0);
+  assert_in_range(a->first_ns, snapshot->time_ns - age_ns - 1000,
+                  snapshot->time_ns);
+}
+
 TEST(a_counter_under_top_begins_when_it_is_chosen) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);

@@ -19,6 +19,7 @@
 static struct pollers *pollers;
 static char directory[32];
 static pid_t child;
+static bool shows_processes_alone; /* /proc, as if mounted with subset=pid */
 
 /* What a program does before it listens. */
 struct habits {
@@ -82,6 +83,7 @@ static void let_go(void) {
 }
 
 static void begin(void) {
+  shows_processes_alone = false;
   unit_make_runtime_dir();
   strcpy(directory, "/tmp/percore-unit-XXXXXX");
   assert_non_null(mkdtemp(directory));
@@ -180,6 +182,23 @@ TEST(a_program_that_changes_its_name_stays_the_same_program) {
 }
 
 TEST(a_program_that_starts_after_many_looks_is_found) {
+  for (int i = 0; i < 3 * POLLER_LOOKS; i++)
+    pollers_find(pollers);
+  start(&open_vswitch);
+  assert_non_null(find());
+}
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode) {
+  if (!shows_processes_alone || strcmp(path, "/proc/loadavg") != 0)
+    return __real_fopen(path, mode);
+  errno = ENOENT;
+  return NULL;
+}
+
+TEST(a_program_is_found_even_if_proc_shows_processes_alone) {
+  shows_processes_alone = true;
   for (int i = 0; i < 3 * POLLER_LOOKS; i++)
     pollers_find(pollers);
   start(&open_vswitch);
