@@ -1,8 +1,9 @@
-/* Tests the thread that reads regions. It uses the real clock, but no result
- * depends on durations. */
+/* Tests the thread that reads regions. It uses the real clock, which a test may
+ * set forward, but no result depends on durations. */
 #include "plugin_unit.h"
 
 #include "base/clock.h"
+#include "cycles/sampling_thread.h"
 #include "plugin/region_thread.h"
 #include "plugin/region_workers.h"
 #include "region_unit.h"
@@ -27,6 +28,36 @@ static void start_with(uint64_t interval_ns) {
 }
 
 static void start(void) { start_with(INTERVAL_NS); }
+
+/* CLOCK_REALTIME is set forward in each sleep by step_ns. When the first sleeps
+ * ended, and how many there were. */
+static uint64_t step_ns, woke_ns[8];
+static atomic_uint_least64_t ahead_ns;
+static atomic_size_t sleeps;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+  int status = __real_clock_gettime(clock, now);
+  uint64_t ns = (uint64_t)now->tv_sec * NS_PER_S + (uint64_t)now->tv_nsec;
+  if (clock == CLOCK_REALTIME)
+    *now = timespec_of_ns(ns + ahead_ns);
+  return status;
+}
+
+bool __real_sampling_thread_sleep(struct sampling_thread *thread,
+                                  uint64_t until_ns);
+bool __wrap_sampling_thread_sleep(struct sampling_thread *thread,
+                                  uint64_t until_ns);
+bool __wrap_sampling_thread_sleep(struct sampling_thread *thread,
+                                  uint64_t until_ns) {
+  bool goes_on = __real_sampling_thread_sleep(thread, until_ns);
+  ahead_ns += step_ns;
+  if (sleeps < 8)
+    woke_ns[sleeps] = clock_now_ns(CLOCK_REALTIME);
+  sleeps++;
+  return goes_on;
+}
 
 static void wait_a_while(void) {
   nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
@@ -53,6 +84,24 @@ TEST(each_value_is_of_a_later_moment_and_has_the_interval_of_the_plugin) {
   }
   assert_true(rounds > 2);
   assert_true(read > 1);
+}
+
+TEST(a_round_that_is_late_has_the_time_when_it_begins) {
+  assert_accepted("<Region \"unit\">\n</Region>");
+  step_ns = 10 * INTERVAL_NS;
+  sleeps = 0;
+  start();
+  while (sleeps < 4)
+    wait_a_while();
+  region_thread_stop(thread);
+  step_ns = ahead_ns = 0;
+  size_t rounds = 0;
+  for (size_t i = 0; i < fake.values_len && rounds < 4; i++) {
+    const value_list_t *list = &fake.values[i].list;
+    if (strcmp(list->type_instance, "regions") == 0 && rounds++ > 0)
+      assert_true(list->time >= NS_TO_CDTIME_T(woke_ns[rounds - 2]));
+  }
+  assert_int_equal(rounds, 4);
 }
 
 TEST(it_stops_while_a_producer_does_not_answer) {
