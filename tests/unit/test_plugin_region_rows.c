@@ -1783,6 +1783,27 @@ TEST(many_tables_are_read_in_pieces_however_small_they_are) {
   assert_true(snapshot->partial);
 }
 
+TEST(what_polls_last_handled_is_counted_while_another_instance_is_read) {
+  percore_slot_t slot;
+  int64_t most = 0;
+  create_tables();
+  struct percore_region *west = create(1, "west", few_tables, 1);
+  assert_int_equal(percore_attach(west, "worker", 1, &slot), 0);
+  host_now_ns = hours_pass;
+  start_watch("");
+  percore_poll(slot, 5);
+  play_round(SECOND);
+  percore_poll(slot, 7);
+  percore_detach(west, slot);
+  end_producer(1);
+  for (int round = 0; round < 20; round++) {
+    play_round(SECOND);
+    const struct region_value *items = find(HOST "core_items", "all", "all");
+    most = items != NULL ? MAX(most, items->derive) : most;
+  }
+  assert_int_equal(most, 12);
+}
+
 TEST(many_tables_have_no_more_than_max_values) {
   create_tables();
   host_values_max = 60;
