@@ -1530,6 +1530,22 @@ static const struct percore_field fewer_fields[] = {
 static const struct percore_table fewer_tables[] = {
     TABLE_OF(fewer_fields, PERCORE_PER_CORE, 100)};
 
+TEST(another_schema_begins_once_the_last_gauges_of_an_instance_are_dispatched) {
+  struct percore_region *east = create_flows(0, "east");
+  open_more(east, "a", 5);
+  begin_watch("");
+  open_more(east, "a", 4);
+  end_producer(0);
+  struct percore_table packets_alone = FLOW_TABLE(PERCORE_OWNED, 10);
+  packets_alone.field_count = 1;
+  count(create(1, "west", &packets_alone, 1), "a", 1);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "a") == 9);
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_open", "all", "a");
+  assert_count(SUM, "all", "a", 1);
+}
+
 TEST(a_field_added_by_a_new_schema_has_a_0_before_it) {
   struct percore_region *region = create(0, NULL, fewer_tables, 1);
   count_on(region, "a", 2, 5);
