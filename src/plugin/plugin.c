@@ -134,7 +134,7 @@ static void open_board(void) {
 /* Starts the sampler of loads. Returns 0 or -errno. */
 static int start_sampler(void) {
   const char *sys_root = plugin.config.sys_root;
-  plugin.machine = machine_linux(sys_root != NULL ? sys_root : "/");
+  plugin.machine = machine_linux(sys_root);
   if (plugin.machine == NULL)
     return -errno;
 
