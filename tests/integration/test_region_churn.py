@@ -438,7 +438,8 @@ def test_filtered():
     has everything else"""
     wanted = ['Row "/[02468]$/"']
     options = "\n".join([
-        region("slow", table=wanted), region("fast", table=wanted),
+        region("slow", "MaxNewRows 10000", table=wanted),
+        region("fast", table=wanted),
         region("slowtop", table=wanted + ['Top 20 "packets"']),
         region("fasttop", table=wanted + ['Top 20 "packets"'])])
     with RuntimeDir() as runtime, \
