@@ -90,7 +90,8 @@ def off_by(core, programs):
         truth = 100 * cpu_s / 2 / (time.monotonic() - begin)
         values = collectd.of(useful(core))[known:]
         taken = collectd.of(f"percore-{core}/percent-taken")[-1]
-        shown = json.loads(percore("top", "pollers", "-i", "1", "-n", "1",
+        # Threads are counted once in each second, or a little later.
+        shown = json.loads(percore("top", "pollers", "-i", "3", "-n", "1",
                                    "--json").splitlines()[-1])["workers"]
     got = mean(values)
     say(f"useful {got:.1f}, the programs say {truth:.1f}; taken {taken.value:.1f}")

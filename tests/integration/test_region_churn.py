@@ -154,7 +154,7 @@ class Nat:
         self.what = f"{rows} rows at {interval} s"
         self.faults = {name: [] for name in NAT}
         self.rates = []
-        self.producers, self.logs = {}, {}
+        self.producers = {}
         options = "\n".join(top(100, name, "ReportPerCore false")
                             for name in NAT)
         with RuntimeDir() as runtime, \
@@ -163,6 +163,9 @@ class Nat:
             for name, kind in NAT.items():
                 self.start(runtime, name, rows=rows, live=rows * 50 // 65,
                            reuses=20000, packets=100000, hot=60, **kind)
+            # While others still fill their tables, no core is left for collectd.
+            self.logs = {name: TruthLog(producer)
+                         for name, producer in self.producers.items()}
             time.sleep(seconds)
             for name, producer in self.producers.items():
                 self.logs[name].end()
@@ -181,7 +184,6 @@ class Nat:
         producer = Churner(runtime, name, **options)
         self.producers[name] = producer
         self.do(name, producer, "run")
-        self.logs[name] = TruthLog(producer)
 
     def do(self, name, producer, line):
         """Sends a command to a producer. Records a failure instead of raising it, so
