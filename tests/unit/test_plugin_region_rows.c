@@ -779,15 +779,16 @@ TEST(rows_of_counters_alone_beyond_max_values_are_counted_in_other) {
  * them in last[]; a row that is not shown keeps its last value. */
 static int64_t add_last_values(const char *plugin, int64_t last[3001]) {
   int64_t sum = 0;
-  for (int i = 0; i <= 3000; i++) {
-    char name[16];
-    snprintf(name, sizeof(name), "f%d", i);
-    const struct region_value *value =
-        find(plugin, "all", i == 3000 ? "other" : name);
-    if (value != NULL)
-      last[i] = value->derive;
-    sum += last[i];
+  for (size_t i = 0; i < fake.values_len; i++) {
+    const value_list_t *list = &fake.values[i].list;
+    const char *row = list->type_instance;
+    if (strcmp(list->plugin, plugin) == 0 &&
+        strcmp(list->plugin_instance, "all") == 0)
+      last[strcmp(row, "other") == 0 ? 3000 : atoi(row + 1)] =
+          fake.values[i].values[0].derive;
   }
+  for (int i = 0; i <= 3000; i++)
+    sum += last[i];
   return sum;
 }
 
