@@ -69,10 +69,16 @@ static const char *what_is_read(struct poller_server *server) {
                               : "its useful load is read";
 }
 
+/* No thread counts on until an answer tells of it. */
+static void forget_answer(struct poller_server *server) {
+  for (size_t i = 0; i < server->len; i++)
+    server->threads[i].is_told = false;
+}
+
 /* Ends a conversation. why: what failed, or NULL. A program may miss an
- * interval or two if it is busy. One that does not answer, or has nothing to
- * tell, is left alone for a while. A connection to DPDK is kept, because DPDK
- * makes a thread for each. */
+ * interval or two if it is busy: its threads are then as useful as before. One
+ * that does not answer, or has nothing to tell, is left alone for a while. A
+ * connection to DPDK is kept, because DPDK makes a thread for each. */
 static void conclude(struct poller_server *server, const char *why) {
   bool is_read = why == NULL && server->told > 0;
   server->misses = is_read ? 0 : why == NULL ? MISSES : server->misses + 1;
@@ -94,7 +100,9 @@ static void conclude(struct poller_server *server, const char *why) {
   if (!is_read || server->dialect != POLLER_DPDK)
     hang_up(server);
   server->is_asked = false;
-  server->is_percent &= is_read;
+  server->is_percent &= !is_away;
+  if (is_away)
+    forget_answer(server);
   server->due_ns = is_away ? away_ns
                            : server->asked_ns - SOON_NS +
                                  dialects[server->dialect].period_ns;
@@ -113,19 +121,21 @@ static void begin(struct poller_server *server, uint64_t now_ns) {
   const char *why = poller_connect(server, now_ns);
   server->told = server->asked_on = 0;
   server->asked_ns = now_ns;
-  for (size_t i = 0; i < server->len; i++)
-    server->threads[i].is_told = false;
-  if (why == NULL)
+  if (why == NULL) {
     ask(server,
         server->is_percent ? OVS_PERCENTS : dialects[server->dialect].question);
-  else
+  } else {
+    forget_answer(server);
     conclude(server, why);
+  }
 }
 
 /* Takes an answer, and asks for what is missing in it: percents, if it has no
  * cycles; of DPDK, the core of each lcore. */
 static void take(struct poller_server *server) {
   char question[64];
+  if (server->told == 0)
+    forget_answer(server);
   poller_answer_take(server, server->answer);
   if (server->dialect == POLLER_OVS && server->told == 0 &&
       !server->is_percent) {

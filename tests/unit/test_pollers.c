@@ -569,6 +569,33 @@ TEST(a_miss_or_two_are_not_told) {
   assert_false(isnan(server->threads[0].share));
 }
 
+TEST(
+    a_thread_is_as_useful_as_before_while_its_program_misses_a_question_or_two) {
+  struct poller_server *server = start_dpdk(answer_well);
+  ask();
+  programs[0].answer = answer_the_end;
+  for (int misses = 1; misses <= 3; misses++) {
+    uint64_t before = server->threads[0].cpu.at_tsc;
+    ask();
+    assert_int_equal(server->threads[0].is_attached, misses < 3);
+    if (misses < 3) {
+      assert_near(server->threads[0].share, 0.25, 0.01);
+      assert_true(server->threads[0].cpu.at_tsc > before);
+    }
+  }
+}
+
+TEST(a_thread_counts_nothing_once_its_program_may_not_or_cannot_be_asked) {
+  struct poller_server *server = start_dpdk(answer_well);
+  ask();
+  programs[0].answer = answer_the_end;
+  ask();
+  assert_true(server->threads[0].is_attached);
+  unlink(programs[0].path);
+  ask();
+  assert_false(server->threads[0].is_attached);
+}
+
 /* As if its thread were bound and released all the time. */
 TEST(a_program_that_is_read_has_news_once_a_minute_at_most) {
   struct poller_server *server = start_dpdk(answer_well);
