@@ -719,7 +719,12 @@ static void fork_at_limit(struct percore_region *region, int resource,
 }
 
 /* Of a limit of 0, the kernel asks only the maximum. */
-REGION_TEST(a_forked_child_lives_where_no_private_memory_is_allowed) {
+TEST(a_forked_child_lives_where_no_private_memory_is_allowed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  print_message("skipped: the sanitizer takes private memory\n");
+  skip();
+#endif
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   fork_at_limit(region, RLIMIT_DATA, 1);
 }
 
