@@ -29,8 +29,8 @@ int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
 /* Returns how long the core has been in states that halt it, since boot. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
-/* What earlier calls have learned about the idle driver of a core, so that
- * later calls do not try to read states that do not exist. */
+/* What earlier calls have learned about the idle driver of a core. Without it,
+ * each call would look for all possible states. */
 struct idle_driver {
   /* The number of its states, or CPUIDLE_STATES_MAX if that is not known. Set
    * it to CPUIDLE_STATES_MAX now and then, because a driver may be loaded. */

@@ -13,9 +13,8 @@
 
 #define POLLED_SAID_MIN 0.05
 
-/* NAN if the window is empty. */
 static double share(double from, double to, double wall_ns) {
-  return (to - from) / wall_ns;
+  return wall_ns > 0 ? (to - from) / wall_ns : NAN;
 }
 
 /* If the rate of the TSC has changed, this virtual machine was moved to another

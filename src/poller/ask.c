@@ -69,16 +69,17 @@ static const char *what_is_read(struct poller_server *server) {
                               : "its useful load is read";
 }
 
-/* No thread counts on until an answer tells of it. */
+/* From now on, no thread of the program is counted until an answer names it. */
 static void forget_answer(struct poller_server *server) {
   for (size_t i = 0; i < server->len; i++)
     server->threads[i].is_told = false;
 }
 
-/* Ends a conversation. why: what failed, or NULL. A program may miss an
- * interval or two if it is busy: its threads are then as useful as before. One
- * that does not answer, or has nothing to tell, is left alone for a while. A
- * connection to DPDK is kept, because DPDK makes a thread for each. */
+/* Ends a conversation. why: what failed, or NULL. A busy program may leave one
+ * or two questions unanswered: its threads then count with the shares of the
+ * last answer. After the third, or if it has nothing to tell, the program is
+ * left alone for a while. A connection to DPDK is kept, because DPDK makes a
+ * thread for each. */
 static void conclude(struct poller_server *server, const char *why) {
   bool is_read = why == NULL && server->told > 0;
   server->misses = is_read ? 0 : why == NULL ? MISSES : server->misses + 1;
@@ -235,8 +236,8 @@ static void free_servers(struct pollers *pollers, bool all) {
   pollers->len = kept;
 }
 
-/* While there is no program to ask, the thread wakes less often, to look for
- * new ones. */
+/* Without a program to ask, the thread wakes every 30 s, or in each interval if
+ * that is longer, and looks for programs. */
 static void *run(void *argument) {
   struct pollers *pollers = argument;
   uint64_t look_ns = 0, rest_ns = 0;

@@ -271,9 +271,9 @@ static void look_at(struct pollers *pollers, pid_t pid) {
       add(pollers, (enum poller_dialect)d, pid, "");
 }
 
-/* Looks at the processes with higher numbers than `from`, up to `last`, the
- * newest; if `all`, at those beyond it, too. Returns where the newest is in
- * /proc. */
+/* Looks at the processes whose numbers are higher than that of `from`, and at
+ * most `last`, the number of the newest process; if `all` is true, also at
+ * higher numbers. Returns the place of the newest process in /proc. */
 static long look_from(struct pollers *pollers, struct poller_place from,
                       int last, bool all) {
   seekdir(pollers->proc, from.at);

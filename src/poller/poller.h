@@ -72,7 +72,7 @@ struct poller_thread {
     uint64_t ran_ns, waited_ns, slices; /* schedstat */
     uint64_t at_ns, at_tsc;             /* when it was read */
   } cpu;
-  bool is_told; /* in the last answer, which came lately */
+  bool is_told; /* the last answer named it and is not too old */
   bool is_attached;
   percore_slot_t slot;
 };

@@ -31,12 +31,13 @@ void region_connection_close(struct region_connection *connection) {
 }
 
 /* The pid may have been reused by another process, but then this connection has
- * also ended, and callers check for that. pidfd_open(2) refuses pid 0. */
+ * also ended, and callers check for that. */
 static void learn_peer(struct region_connection *connection) {
   struct ucred peer = region_peer(connection->socket);
   connection->uid = peer.uid;
   connection->pid = peer.pid;
-  connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+  if (peer.pid > 0)
+    connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
 /* Does not follow a symbolic link. Otherwise, a user with write access to the
@@ -87,8 +88,7 @@ bool region_connection_lost_process(
     const struct region_connection *connection) {
   if (connection->pidfd >= 0)
     return region_poll(connection->pidfd, POLLIN, 0) != 0;
-  /* pid 0 is this process's group, which exists. */
-  return kill(connection->pid, 0) != 0 && errno == ESRCH;
+  return connection->pid > 0 && kill(connection->pid, 0) != 0 && errno == ESRCH;
 }
 
 bool region_is_sealed(int fd, struct region_fault *fault) {

@@ -81,8 +81,9 @@ static bool has_view(const struct region_reader *reader) {
 }
 
 void region_reader_give_back(struct region_reader *reader) {
-  const struct region_view *view = &reader->view; /* of 0 bytes, or a region */
-  (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTNEED);
+  const struct region_view *view = &reader->view;
+  if (view->map != NULL)
+    (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTNEED);
 }
 
 /* Refuses a region whose name differs from its socket's, because its values

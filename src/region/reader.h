@@ -281,8 +281,9 @@ bool region_tile_read_births(struct region_reader *reader,
                              struct region_tile *tile, uint32_t i);
 
 /* Reads one row of one slot, one value per column. The row number must be less
- * than the table's max_rows. Returns 0; 1 if the cells may be from different
- * moments; -1 with ENOENT if the slot has never been used, or with EINVAL. */
+ * than the table's max_rows. Returns 0 if all cells are from the same moment, 1
+ * if they may not be, or -1 with ENOENT (the slot has never been used) or
+ * EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 

@@ -64,9 +64,9 @@ static bool greet(struct percore_region *region, int fd) {
 
 /* Accepts connections until one belongs to a reader or none is pending. Call
  * with the region locked, so that a fork finds every connection in the array.
- * Returns false if a connection could not be accepted, perhaps because no
- * descriptor or memory was available. The listener then stays readable, so the
- * caller must pause. */
+ * Returns false if accept4 failed, for example for lack of descriptors or
+ * memory. The connection is then still pending, so the caller must pause before
+ * the next attempt. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = &region->server;
   for (int i = 0; i < SERVER_CONNECTIONS; i++) {
@@ -98,8 +98,8 @@ static int answer_reset(struct percore_region *region,
 }
 
 /* Receives and answers a message. Returns false if the connection must be
- * closed. In one turn, a connection may be closed and a new one get the same
- * descriptor. An event of the old one then arrives here without a message. */
+ * closed. There may be no message: if a connection has been closed and a new
+ * one has its descriptor, an event of the old one is handled here, too. */
 static bool handle_message(struct percore_region *region,
                            const struct server_connection *from) {
   struct region_message message;
