@@ -13,6 +13,7 @@ EXTRA_DIST += \
 	contrib/demo \
 	contrib/demo-backends \
 	contrib/demo-xdp \
+	contrib/lines \
 	contrib/rpm \
 	contrib/setup.sh \
 	contrib/systemd \
