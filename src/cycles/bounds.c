@@ -48,8 +48,8 @@ static bool has_steal(const struct core *core) {
 
 void bounds_bpf(struct core_totals *growth, const struct engine *engine,
                 const struct core *core) {
-  double bracket_ns = (double)engine->clock->kernel.bracket_ns;
-  double since_ns = (double)engine->clock->kernel.time_ns -
+  double bracket_ns = (double)engine->clock->bracket_ns;
+  double since_ns = (double)engine->clock->time_ns -
                     (double)core->steal_at_ns + core->row_bracket_ns / 2;
   growth->end_over = growth->end_under = bracket_ns;
   if (has_steal(core)) {

@@ -633,8 +633,7 @@ static void read_clock(struct engine *engine, struct core *core) {
   uint64_t halted_ns;
   if (!engine->clock_read)
     return;
-  const struct kernel_clock *kernel = &engine->clock->kernel;
-  uint64_t time_ns = (uint64_t)kernel->time_ns;
+  uint64_t time_ns = (uint64_t)engine->clock->time_ns;
   if (idle_clock_core(engine->clock, core->number, &halted_ns) != 0) {
     explain_clock(&engine->sources[core->source_index], core);
     engine->counts.errors++;
@@ -645,7 +644,8 @@ static void read_clock(struct engine *engine, struct core *core) {
     growth->wall = (double)(time_ns - core->reading_time_ns);
     growth->unhalted = growth->wall - (double)(halted_ns - core->halted_ns);
   }
-  if (!end_window(engine, core, time_ns, 2 * (double)kernel->bracket_ns, false))
+  if (!end_window(engine, core, time_ns, 2 * (double)engine->clock->bracket_ns,
+                  false))
     return;
   if (sample->end_ns > 0) {
     bounds_bpf(growth, engine, core);

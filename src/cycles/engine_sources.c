@@ -83,7 +83,7 @@ void engine_consider_clock(struct engine *engine) {
   if (engine->options.source != SOURCE_AUTO || !engine->options.hardware ||
       engine->options.no_bpf ||
       (source->available && (engine->clock_purpose == NULL ||
-                             engine->clock->kernel.programs.pinned)))
+                             engine->clock->programs.pinned)))
     return;
   purpose = counter_serves(engine) ? NULL : find_misses(engine);
   if (purpose != NULL) {
@@ -116,7 +116,7 @@ static void explain_not_loaded(const struct engine *engine,
 }
 
 static void read_clock(struct engine *engine, struct source *source) {
-  int status = kernel_clock_read(&engine->clock->kernel, engine->clock->words);
+  int status = idle_clock_read(engine->clock);
   engine->clock_read = status == 0;
   if (status == 0 || status == -EAGAIN)
     return;
@@ -134,7 +134,7 @@ static void read_clock(struct engine *engine, struct source *source) {
  * has not run yet, so that the first sample produces a load for every core. */
 static void start_cores(struct engine *engine) {
   uint64_t halted_ns;
-  if (kernel_clock_read(&engine->clock->kernel, engine->clock->words) == 0)
+  if (idle_clock_read(engine->clock) == 0)
     core_set_for_each(core, &engine->topology.online) {
       idle_clock_core(engine->clock, core, &halted_ns);
     }
@@ -161,7 +161,7 @@ static void open_clock(struct engine *engine, struct source *source) {
    * load. */
   source->proof = PROOF_PROVEN;
   source->reason[0] = '\0';
-  if (engine->clock_purpose != NULL && !engine->clock->kernel.programs.pinned)
+  if (engine->clock_purpose != NULL && !engine->clock->programs.pinned)
     engine_say(engine, JOURNAL_INFO,
                "the idle clock of source bpf is loaded: %s",
                engine->clock_purpose);

@@ -289,7 +289,7 @@ static const struct config_option load_options[] = {
     BOOLEAN("ReportFrequency", sampler.engine.frequency),
     BOOLEAN("ReportIPC", sampler.engine.ipc),
     BOOLEAN("ReportSchedstat", sampler.figures.schedstat),
-    BOOLEAN("ReportSoftirq", load.report_softirq),
+    BOOLEAN("ReportSoftirq", sampler.figures.softirq),
     BOOLEAN("ReportCStates", sampler.figures.cstates),
     {.key = NULL},
 };
@@ -420,8 +420,7 @@ void config_sampler_options(const struct config *config,
   options->engine.cores = config_cores(&config->cores);
   options->engine.hardware = config->sys_root == NULL || config->host_perf;
   options->engine.no_bpf = !config->load.use_bpf;
-  options->figures.softirq =
-      config->load.report_per_core && config->load.report_softirq;
+  options->figures.softirq &= config->load.report_per_core;
   options->figures.groups = config->groups;
   options->figures.groups_len = config->groups_len;
   options->sample_interval_ns =

@@ -56,7 +56,6 @@ struct config {
     bool report_host;
     bool report_hidden;
     bool report_time;
-    bool report_softirq;
     bool use_bpf;
     enum board_readers board; /* who may read the board */
   } load;

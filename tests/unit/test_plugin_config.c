@@ -164,7 +164,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
   assert_true(options.figures.schedstat);
-  assert_true(config.load.report_softirq);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
   assert_int_equal(options.figures.periods_len, 5);
