@@ -3,7 +3,7 @@
 #include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/sized.h"
-#include "cycles/bounds.h"
+#include "cycles/totals.h"
 #include "cycles/schedule.h"
 
 #include <math.h>

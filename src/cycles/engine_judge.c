@@ -146,7 +146,7 @@ void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  engine_consider_clock(engine);
+  bpf_consider(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);
     say_polling(engine, core);

@@ -1,10 +1,10 @@
 #include "figures.h"
 
 #include "aggregate.h"
-#include "bounds.h"
 #include "cpuidle.h"
 #include "engine_private.h"
 #include "schedstat.h"
+#include "totals.h"
 
 #include <errno.h>
 #include <math.h>

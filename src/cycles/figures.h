@@ -60,7 +60,7 @@ struct core_figures {
   enum source_kind source;
   enum proof proof;
   double busy;                /* load over the interval, 0 to 1 */
-  double busy_low, busy_high; /* its bounds: see bounds.h */
+  double busy_low, busy_high; /* its bounds: see totals.h */
   /* busy without polls that found nothing: without idle_poll here; the polls of
    * workers are subtracted by the host program, which knows them
    * (sampler_options.publish). NAN if nothing polls on this host. */

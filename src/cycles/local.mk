@@ -12,7 +12,6 @@ libcycles_la_SOURCES = \
 	src/base/why.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
 	src/cycles/backoff.h \
-	src/cycles/bounds.c src/cycles/bounds.h \
 	src/cycles/core.c src/cycles/core.h \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
@@ -33,9 +32,12 @@ libcycles_la_SOURCES = \
 	src/cycles/schedstat.c src/cycles/schedstat.h \
 	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/softirq_time.c src/cycles/softirq_time.h \
-	src/cycles/source.c src/cycles/source.h \
-	src/cycles/source_kind.h \
-	src/cycles/topology.c src/cycles/topology.h
+	src/cycles/source.h \
+	src/cycles/source_bpf.c src/cycles/source_counter.c \
+	src/cycles/source_idle.c \
+	src/cycles/source_kind.c src/cycles/source_kind.h \
+	src/cycles/topology.c src/cycles/topology.h \
+	src/cycles/totals.c src/cycles/totals.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
 EXTRA_DIST += src/cycles/clocks.bpf.c src/cycles/idle_clock.bpf.c \

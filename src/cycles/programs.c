@@ -46,20 +46,20 @@ struct hook {
  * before the program that ends it is attached. The first hook begins and ends
  * halts, the others only end them. If the interrupt of the timer has no
  * tracepoint, as on Hyper-V, the first hrtimer that it runs ends the halt. */
-static const struct hook hooks[] = {
-    {"cpu_idle", true},
-    {"irq_handler_entry", true},
-    {"softirq_entry", true},
-    {"hrtimer_expire_entry", false},
-    EACH_INTERRUPT(ENTRY)
+static const struct hook hooks[] = {{"cpu_idle", true},
+                                    {"irq_handler_entry", true},
+                                    {"softirq_entry", true},
+                                    {"hrtimer_expire_entry", false},
+                                    EACH_INTERRUPT(ENTRY)
 #if defined(__aarch64__) || defined(__arm__)
-        ENTRY(ipi)
+                                        ENTRY(ipi)
 #endif
 };
 #define HOOK_HALT 0
 #define HOOK_TIMER 3 /* the hooks before it are required */
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
-_Static_assert(HOOKS <= PROGRAMS_LINKS_MAX, "links[] has no room for all hooks");
+_Static_assert(HOOKS <= PROGRAMS_LINKS_MAX,
+               "links[] has no room for all hooks");
 
 /* The map of the idle clock, and its pin. A map with other values must have
  * another name, because readers do not ask for their size. */

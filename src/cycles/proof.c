@@ -2,10 +2,10 @@
 
 #include "base/affinity.h"
 #include "base/clock.h"
-#include "bounds.h"
 #include "cpuidle.h"
 #include "procstat.h"
 #include "sampling_thread.h"
+#include "totals.h"
 
 #include <errno.h>
 #include <math.h>

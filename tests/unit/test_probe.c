@@ -3,7 +3,7 @@
  * library. */
 #include "unit.h"
 
-#include "cycles/bounds.h"
+#include "cycles/totals.h"
 #include "cycles/proof.h"
 
 #include <sched.h>
