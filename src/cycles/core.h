@@ -49,6 +49,8 @@ struct source_reading {
   struct perf_reading counter; /* of a counter */
 };
 
+#define NEVER_ANNOUNCED (-2)
+
 struct core {
   int number;
   bool online;
@@ -63,7 +65,9 @@ struct core {
   /* The members below are private to the engine. */
   uint64_t identity; /* of its directory in sysfs; 0: unknown */
   int source_index;  /* in engine.sources, or -1 */
-  int announced;     /* the source last named in the journal */
+  /* The index of the source last named in the journal, -1 for none, or
+   * NEVER_ANNOUNCED. */
+  int announced;
   /* For each source: delays the next attempt after a failure on this
    * core. */
   struct backoff backoff[SOURCES_MAX];

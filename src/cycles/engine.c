@@ -51,7 +51,7 @@ static bool add_core(struct engine *engine, int number) {
                     .progress_share = 1,
                     .polls = true,
                     .source_index = -1,
-                    .announced = -1};
+                    .announced = NEVER_ANNOUNCED};
   engine->cores_len++;
   return true;
 }

@@ -22,7 +22,7 @@ unsigned engine_allowed_sources(const struct engine *engine,
 
 static const char *reason_to_leave(const struct engine *engine, int from,
                                    int to) {
-  if (to >= 0 && to < from)
+  if (to >= 0 && (from < 0 || to < from))
     return "a better source is available";
   const char *why = engine->sources[from].reason;
   return why[0] != '\0' ? why : "it is unavailable there now";
@@ -35,24 +35,30 @@ static const char *name_at(const struct engine *engine, int source) {
 /* `from` and `to` are indices of sources, or -1. */
 static void say_change(const struct engine *engine,
                        const struct core_set *changed, int from, int to) {
-  char list[128];
+  char list[128], line[JOURNAL_LINE];
   const char *cores = core_set_count(changed) == 1 ? "core" : "cores";
   core_set_format(changed, list, sizeof(list));
-  if (from < 0)
+  if (from == NEVER_ANNOUNCED) {
     engine_say(engine, JOURNAL_INFO, "%s %s: load comes from %s", cores, list,
                name_at(engine, to));
-  else
-    engine_say(engine, JOURNAL_WARNING, "%s %s: source %s gives way to %s: %s",
-               cores, list, name_at(engine, from), name_at(engine, to),
-               reason_to_leave(engine, from, to));
+    return;
+  }
+  snprintf(line, sizeof(line), "%s %s: source %s gives way to %s: %s", cores,
+           list, name_at(engine, from), name_at(engine, to),
+           reason_to_leave(engine, from, to));
+  journal_change(&engine->options.journal,
+                 to < 0                  ? JOURNAL_ERROR
+                 : from < 0 || to < from ? JOURNAL_NOTICE
+                                         : JOURNAL_WARNING,
+                 line);
 }
 
-/* Reports changes of sources, in one line for all cores with the same change.
- */
+/* Reports changes of sources, in one line for all cores with the same change. A
+ * core's first source is not a change. */
 static void say_changes(struct engine *engine) {
   engine_for_each_online(first, engine) {
     int from = first->announced, to = first->source_index;
-    if (from == to)
+    if (from == to || (from == NEVER_ANNOUNCED && to < 0))
       continue;
     struct core_set changed = {0};
     engine_for_each_online(core, engine) {

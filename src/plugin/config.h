@@ -7,7 +7,6 @@
  *                 according to tables of options
  *   plugin        the life cycle: module_register, init, read, shutdown
  *   dispatch      turns a snapshot into value lists; put dispatches one value
- *   notify        turns changes since the last snapshot into notifications
  *   wake_sampler  a thread that measures how fast cores wake
  *   map_config    the options of <Map>
  *   map_sampler   a thread that publishes BPF maps as regions
