@@ -452,12 +452,12 @@ struct snapshot *figures_interval(struct figures *figures) {
   for (size_t i = 0; i < len; i++) {
     struct core_figures *core = &snapshot->cores[i];
     core->sibling_busy = sibling_busy(figures, core->core);
-    if (figures->idle_polls)
-      core->taken = figures->windows[core->core].idle_polls
-                        ? core->busy - core->idle_poll
-                        : core->busy;
-    else
+    if (!figures->idle_polls)
       core->taken = NAN;
+    else if (figures->windows[core->core].idle_polls)
+      core->taken = less_polls(core->busy, core->idle_poll);
+    else
+      core->taken = core->busy;
   }
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);

@@ -65,6 +65,7 @@
 
 #include "procstat.h"
 
+#include <math.h>
 #include <stdint.h>
 
 /* The columns of /proc/stat are truncated to a multiple of this. */
@@ -127,6 +128,13 @@ double engine_load(const struct core_totals *from,
  * loop. That time is part of the load, but no work. NAN if unknown. */
 double engine_idle_poll(const struct core_totals *from,
                         const struct core_totals *to);
+
+/* Subtracts the share of polls that found nothing from what is taken of a core.
+ * NAN: unknown. */
+static inline double less_polls(double taken, double polls) {
+  double rest = taken - polls;
+  return rest < 0 ? 0 : rest; /* false for NAN */
+}
 
 /* Returns the core's mean frequency while it was not halted; NAN if unknown. */
 double engine_frequency_hz(const struct core_totals *from,

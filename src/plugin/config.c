@@ -313,7 +313,7 @@ static bool is_method(const char *text) {
 static const struct config_option wake_latency_options[] = {
     CORES("Cores", wake_latency.cores),
     CONFIG_STRING("Method", struct config, wake_latency.method, is_method,
-                  "\"bpf-timer\", \"thread\" or \"passive\""),
+                  "\"bpf-timer\" or \"thread\""),
     NUMBER("Pause", wake_latency.pause_ms, "a number of milliseconds", 0, 1000),
     INTEGER("Probes", wake_latency.probes, 10, WAKE_SURVEY_PROBES_MAX),
     NUMBER("MaxLoad", wake_latency.max_load, "a percentage", 1, 100),

@@ -12,8 +12,7 @@
 
 struct wake_survey_options {
   enum wake_method method;
-  uint64_t probes;   /* of each core in a round; if the method is WAKE_PASSIVE,
-                        the time that so many probes take */
+  uint64_t probes;   /* of each core in a round */
   uint64_t pause_ns; /* a core is left alone for this long before each probe */
   uint64_t window_ns;
   double load_max; /* cores with a higher load are not probed */

@@ -84,8 +84,8 @@ TEST(wake_latency_has_a_method_and_a_pause) {
   assert_accepted("<WakeLatency>\nPause 12.5\n</WakeLatency>");
   assert_null(config.wake_latency.method);
   assert_true(config.wake_latency.pause_ms == 12.5);
-  assert_accepted("<WakeLatency>\nMethod \"passive\"\n</WakeLatency>");
-  assert_string_equal(config.wake_latency.method, "passive");
+  assert_accepted("<WakeLatency>\nMethod \"thread\"\n</WakeLatency>");
+  assert_string_equal(config.wake_latency.method, "thread");
 }
 
 TEST(options_of_wake_latency_add_up) {
