@@ -163,14 +163,37 @@ static bool is_plausible(const struct core *core, double off_ns) {
          growth->unhalted <= most * growth->wall + off_ns;
 }
 
-/* Handles a window without a usable load. After REFUSED_MAX such windows, the
- * core gives up the source; if the source read impossible loads, it must also
- * be proven again, because its proof was wrong. Returns true if the next window
- * begins with this reading, because the idle columns cover this one; otherwise,
- * the next window includes it. */
-static bool refuse(struct engine *engine, struct core *core, bool starved) {
+/* Gives up the source of a core whose counters other users of the PMU hold. */
+static void give_up_starved(struct engine *engine, struct core *core) {
+  int index = core->source_index;
+  snprintf(engine->sources[index].reason, WHY_SIZE,
+           "other users of the PMU hold its counters on core %d", core->number);
+  backoff_extend(&core->backoff[index], engine->time_ns, STARVED_FIRST_NS,
+                 STARVED_MAX_NS);
+  drop_source(core);
+  core_choose(engine, core, core->allowed);
+}
+
+/* Gives up a source that read impossible loads: its proof was wrong. */
+static void give_up_refuted(struct engine *engine, struct core *core,
+                            double load) {
   struct source *source = &engine->sources[core->source_index];
-  const struct core_totals growth = core->sample.growth;
+  snprintf(source->reason, sizeof(source->reason),
+           "it read %.1f %% on core %d: it must be proven again", 100 * load,
+           core->number);
+  if (source_is_counter(source->kind)) {
+    source->proof = PROOF_PENDING;
+    source->must_be_proven = true;
+  }
+  give_up(engine, core);
+}
+
+/* Handles a window without a usable load. After REFUSED_MAX such windows, the
+ * core gives up the source. Returns true if the next window begins with this
+ * reading, because the idle columns cover this window; otherwise, the next
+ * window includes it. */
+static bool refuse(struct engine *engine, struct core *core, bool starved) {
+  double load = core->sample.growth.unhalted / core->sample.growth.wall;
   forget_growth(core);
   engine->counts.errors += !starved;
   engine->counts.windows_discarded++;
@@ -179,24 +202,10 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
   if (core->refused < REFUSED_MAX ||
       (starved && engine->time_ns - core->refused_since_ns < STARVED_MIN_NS))
     return core->sample.stat_valid && may_fill(engine, core);
-  if (starved) {
-    snprintf(source->reason, sizeof(source->reason),
-             "other users of the PMU hold its counters on core %d",
-             core->number);
-    backoff_extend(&core->backoff[core->source_index], engine->time_ns,
-                   STARVED_FIRST_NS, STARVED_MAX_NS);
-    drop_source(core);
-    core_choose(engine, core, core->allowed);
-    return false;
-  }
-  snprintf(source->reason, sizeof(source->reason),
-           "it read %.1f %% on core %d: it must be proven again",
-           100 * growth.unhalted / growth.wall, core->number);
-  if (source_is_counter(source->kind)) {
-    source->proof = PROOF_PENDING;
-    source->must_be_proven = true;
-  }
-  give_up(engine, core);
+  if (starved)
+    give_up_starved(engine, core);
+  else
+    give_up_refuted(engine, core, load);
   return false;
 }
 

@@ -136,8 +136,8 @@ static inline struct core *engine_next_online(const struct engine *engine,
 
 /* Records whether the condition holds. Returns true if it holds now and did not
  * hold before. */
-static inline bool engine_begins(struct engine *engine,
-                                 enum condition condition, bool holds) {
+static inline bool condition_begins(struct engine *engine,
+                                    enum condition condition, bool holds) {
   bool begins = holds && !engine->conditions[condition];
   engine->conditions[condition] = holds;
   return begins;

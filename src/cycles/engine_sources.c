@@ -74,7 +74,8 @@ static void say_changes(struct engine *engine) {
 
 /* If no core has a source, reports what is wrong with each source. */
 static void say_no_source(struct engine *engine) {
-  if (!engine_begins(engine, CONDITION_NO_SOURCE, !engine_has_source(engine)))
+  if (!condition_begins(engine, CONDITION_NO_SOURCE,
+                        !engine_has_source(engine)))
     return;
   for (int i = 0; i < engine->sources_len; i++) {
     const struct source *source = &engine->sources[i];
@@ -104,7 +105,7 @@ static void say_isolated(struct engine *engine) {
   core_set_intersect(&isolated, &engine->topology.online);
   core_set_intersect(&isolated, &engine->wanted);
   if (core_set_next(&isolated, -1) < 0 ||
-      !engine_begins(engine, CONDITION_ISOLATED_ON_IDLE, true))
+      !condition_begins(engine, CONDITION_ISOLATED_ON_IDLE, true))
     return;
   core_set_format(&isolated, list, sizeof(list));
   engine_say(engine, JOURNAL_INFO,

@@ -83,7 +83,7 @@ static void try_schedstat(struct figures *figures) {
   if (status != 0)
     journal_say(&options->journal, JOURNAL_NOTICE,
                 "switches and waiting tasks are unavailable: /proc/schedstat: "
-                "%s",
+                "%s; use a kernel with CONFIG_SCHEDSTATS",
                 strerror(-status));
 }
 

@@ -298,7 +298,7 @@ static long counters_wanted(const struct engine *engine) {
   return wanted;
 }
 
-static void compute_room(struct engine *engine) {
+static void find_room(struct engine *engine) {
   const struct machine *machine = engine->options.machine;
   struct perf_room *room = &engine->room;
   if (room->computed)
@@ -311,8 +311,8 @@ static void compute_room(struct engine *engine) {
 
 /* Reserves a descriptor for each of `counters` counters. Returns 0, or -EMFILE
  * if too few are left. */
-static int take_room(struct engine *engine, int counters) {
-  compute_room(engine);
+static int reserve_descriptors(struct engine *engine, int counters) {
+  find_room(engine);
   if (engine->room.left < counters)
     return -EMFILE;
   engine->room.left -= counters;
@@ -321,8 +321,8 @@ static int take_room(struct engine *engine, int counters) {
 
 static void say_short_of_descriptors(struct engine *engine) {
   const struct perf_room *room = &engine->room;
-  if (room->computed &&
-      engine_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS, room->missing > 0))
+  if (room->computed && condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS,
+                                         room->missing > 0))
     engine_say(engine, JOURNAL_WARNING,
                "some cores have no hardware counter, because too few "
                "descriptors would be left for the rest of this process; raise "
@@ -334,7 +334,7 @@ static void say_no_frequency(struct engine *engine) {
   bool is_missing = engine->options.frequency;
   for (int i = 0; i < engine->sources_len; i++)
     is_missing &= !engine->sources[i].available || engine->sources[i].aperf < 0;
-  if (engine_begins(engine, CONDITION_NO_FREQUENCY, is_missing))
+  if (condition_begins(engine, CONDITION_NO_FREQUENCY, is_missing))
     engine_say(engine, JOURNAL_INFO,
                "the frequency of cores is unavailable: only the source mperf "
                "can count it, with the event msr/aperf/");
@@ -366,7 +366,7 @@ int source_open(const struct source *source, struct perf_group *group,
 int counter_open(struct engine *engine, const struct core *core,
                  struct source *source, struct perf_group *group) {
   struct perf_reading reading;
-  int status = take_room(engine, source->events_len);
+  int status = reserve_descriptors(engine, source->events_len);
   if (status == 0)
     status = source_open(source, group, engine->options.machine, core->number,
                          source->pinned);
@@ -465,7 +465,7 @@ static int read_failed(struct engine *engine, struct core *core, int status,
                        struct source_reading *reading) {
   struct source *source = &engine->sources[core->source_index];
   if (status == -EBUSY && core->group.pinned) {
-    if (engine_begins(engine, CONDITION_COUNTERS_SHARED, true))
+    if (condition_begins(engine, CONDITION_COUNTERS_SHARED, true))
       engine_say(engine, JOURNAL_NOTICE,
                  "core %d: %s lost its counter to another user of the PMU; "
                  "from now on, counters already in use are shared, and their "
@@ -550,8 +550,8 @@ void ipc_open(struct engine *engine, struct core *core, unsigned allowed) {
     return;
   /* Counters for loads have priority: if there are too few descriptors for all
    * counters, no IPC counters are opened. */
-  compute_room(engine);
-  if (engine->room.missing > 0 || take_room(engine, 2) != 0)
+  find_room(engine);
+  if (engine->room.missing > 0 || reserve_descriptors(engine, 2) != 0)
     return;
   uint64_t pmu_type = pmu_type_of(engine, core->number);
   struct perf_event events[2];
@@ -570,7 +570,7 @@ void ipc_open(struct engine *engine, struct core *core, unsigned allowed) {
   core_rest(engine, &core->ipc_backoff);
   char why[WHY_SIZE];
   perf_explain(why, sizeof(why), status);
-  if (engine_begins(engine, CONDITION_NO_IPC, true))
+  if (condition_begins(engine, CONDITION_NO_IPC, true))
     engine_say(engine, JOURNAL_WARNING,
                "instructions per cycle are unavailable on core %d, and "
                "perhaps on others: %s",

@@ -99,7 +99,7 @@ bool engine_steal_is_unknown(const struct engine *engine) {
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;
   bool any = core_set_next(unreadable, -1) >= 0;
-  if (engine_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
+  if (condition_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
     char list[128];
     core_set_format(unreadable, list, sizeof(list));
     engine_say(engine, JOURNAL_WARNING,
@@ -167,7 +167,7 @@ int idle_begin(struct engine *engine) {
     status = engine_find_hotplug(engine, true);
   find_stat_trouble(engine, status, trouble);
   engine->stat_valid = trouble[0] == '\0';
-  if (engine_begins(engine, CONDITION_STAT_WITHHELD, !engine->stat_valid))
+  if (condition_begins(engine, CONDITION_STAT_WITHHELD, !engine->stat_valid))
     engine_say(engine, JOURNAL_WARNING,
                "%s: the source idle and figures that need /proc/stat are "
                "withheld",
@@ -365,14 +365,14 @@ static double carry_after(const struct core_totals *growth, struct core *core) {
 #define POLL_NS (COLUMN_RESOLUTION_NS / 16)
 
 /* Adds the errors of the time of polling. It includes interrupts, which idle
- * time leaves out, so that they are counted twice, and steal. */
+ * time leaves out, so that they are counted in both, and perhaps steal. */
 static void bounds_polled(struct core_totals *growth, const struct core *core,
-                          bool apart) {
+                          bool steal_is_apart) {
   double polled = growth->stat_polled;
-  double twice = fmax(growth->unhalted - polled, 0) + growth->end_over +
-                 (apart ? growth->stat_steal : 0);
+  double in_both = fmax(growth->unhalted - polled, 0) + growth->end_over +
+                   (steal_is_apart ? growth->stat_steal : 0);
   growth->over +=
-      core->sample.polled_began_early ? polled : fmin(polled, twice);
+      core->sample.polled_began_early ? polled : fmin(polled, in_both);
   growth->end_over += polled > 0 ? core->sample.polled_late_ns : 0;
   growth->end_under += polled > 0 ? COLUMN_RESOLUTION_NS : POLL_NS;
 }

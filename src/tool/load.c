@@ -230,7 +230,7 @@ static void publish(void *context, struct snapshot *snapshot,
     set_taken(publishing->others, snapshot);
 }
 
-/* Where the board is asked for, what keeps it from being published matters. */
+/* With --publish, every message about the board is shown as a warning. */
 static void warn(void *context, enum journal_level level, const char *line) {
   const struct journal *journal = context;
   (void)level;

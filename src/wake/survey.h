@@ -60,7 +60,7 @@ uint64_t wake_survey_figures(struct wake_survey *survey, int core,
                              wake_survey_put *put, void *context);
 
 /* Calls put() for the exit latency that is advertised for each idle state of
- * the first core with a burst that counted: "cstate_C6_advertised". */
+ * the first core whose probes agreed with cpuidle: "cstate_C6_advertised". */
 void wake_survey_advertised(const struct wake_survey *survey,
                             wake_survey_put *put, void *context);
 
