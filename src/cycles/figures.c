@@ -1,10 +1,10 @@
 #include "figures.h"
 
 #include "aggregate.h"
-#include "bounds.h"
 #include "cpuidle.h"
 #include "engine_private.h"
 #include "schedstat.h"
+#include "totals.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,9 +37,9 @@ struct figures {
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
   struct schedstat schedstat;
-  bool has_schedstat;            /* schedstat was read in this interval */
-  bool idle_polls;               /* of any core */
-  struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
+  bool has_schedstat;           /* schedstat was read in this interval */
+  bool idle_polls;              /* of any core */
+  struct softirq_time *softirq; /* NULL: not wanted, or not available */
   /* Pages that are never written take no memory. */
   struct core_windows windows[CORES_MAX];
 };
@@ -83,7 +83,7 @@ static void try_schedstat(struct figures *figures) {
   if (status != 0)
     journal_say(&options->journal, JOURNAL_NOTICE,
                 "switches and waiting tasks are unavailable: /proc/schedstat: "
-                "%s",
+                "%s; use a kernel with CONFIG_SCHEDSTATS",
                 strerror(-status));
 }
 
@@ -100,7 +100,7 @@ struct figures *figures_open(const struct figures_options *options,
     figures->options.periods_len = 3;
   }
   if (options->softirq)
-    figures->softirq = softirq_clock_open(engine);
+    figures->softirq = softirq_time_open(engine);
   if (options->schedstat)
     try_schedstat(figures);
   start_run_queue(figures);
@@ -112,7 +112,7 @@ void figures_close(struct figures *figures) {
   if (figures == NULL)
     return;
   schedstat_free(&figures->schedstat);
-  softirq_clock_close(figures->softirq);
+  softirq_time_close(figures->softirq);
   free(figures);
 }
 
@@ -312,14 +312,13 @@ static void schedstat_interval(const struct figures *figures,
   windows->wait_time_ns = now_ns;
 }
 
-/* Reads the files and clocks that each describe all cores. */
+/* Reads the files and maps that each describe all cores. */
 static void read_files(struct figures *figures) {
   figures->has_schedstat =
       figures->options.schedstat &&
       schedstat_read(&figures->schedstat, figures->engine->options.machine) ==
           0;
-  if (figures->softirq != NULL)
-    softirq_clock_read(figures->softirq);
+  softirq_time_read(figures->softirq);
 }
 
 /* ---------------------------------------------------------------------------
@@ -357,7 +356,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
     core->counter_running = between_0_and_1(state->multiplexed);
   cstates_interval(figures, windows, core);
   schedstat_interval(figures, windows, core);
-  core->softirq = softirq_clock_core(figures->softirq, core->core);
+  core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;
   windows->busy = core->busy;
   windows->min = windows->max = NAN;
@@ -453,12 +452,12 @@ struct snapshot *figures_interval(struct figures *figures) {
   for (size_t i = 0; i < len; i++) {
     struct core_figures *core = &snapshot->cores[i];
     core->sibling_busy = sibling_busy(figures, core->core);
-    if (figures->idle_polls)
-      core->taken = figures->windows[core->core].idle_polls
-                        ? core->busy - core->idle_poll
-                        : core->busy;
-    else
+    if (!figures->idle_polls)
       core->taken = NAN;
+    else if (figures->windows[core->core].idle_polls)
+      core->taken = less_polls(core->busy, core->idle_poll);
+    else
+      core->taken = core->busy;
   }
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);

@@ -6,7 +6,7 @@
 #include "cpuidle.h"
 #include "engine.h"
 #include "loadavg.h"
-#include "softirq_clock.h"
+#include "softirq_time.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -60,7 +60,7 @@ struct core_figures {
   enum source_kind source;
   enum proof proof;
   double busy;                /* load over the interval, 0 to 1 */
-  double busy_low, busy_high; /* its bounds: see bounds.h */
+  double busy_low, busy_high; /* its bounds: see totals.h */
   /* busy without polls that found nothing: without idle_poll here; the polls of
    * workers are subtracted by the host program, which knows them
    * (sampler_options.publish). NAN if nothing polls on this host. */
@@ -86,7 +86,7 @@ struct core_figures {
   double switches;     /* how many times a task began to run, since boot */
   double ipc;          /* instructions per cycle */
   double ipc_running;  /* share of time in which the IPC counters ran, 0 to 1 */
-  struct softirq_figures softirq;
+  struct softirq_shares softirq;
   double counter_running; /* time_running / time_enabled of the source */
   struct cpuidle cstates;
   double residency[CPUIDLE_STATES_MAX]; /* share of the interval, 0 to 1 */

@@ -104,7 +104,7 @@ void empty_polls_subtract(struct empty_polls *polls,
         core->core < polls->end ? polls->polled_empty[core->core] : 0;
     double taken = isnan(core->taken) ? core->busy : core->taken;
     if (is_known)
-      core->taken = taken < empty ? 0 : taken - empty;
+      core->taken = less_polls(taken, empty);
   }
   pthread_mutex_unlock(&polls->lock);
 }

@@ -212,7 +212,7 @@ static void set_taken(struct board_reader *reader, struct snapshot *snapshot) {
   for (size_t i = 0; i < snapshot->cores_len; i++)
     if (board_reader_core(reader, snapshot->cores[i].core, &row))
       snapshot->cores[i].taken =
-          fmax(0, snapshot->cores[i].busy - (row.load - row.taken));
+          less_polls(snapshot->cores[i].busy, row.load - row.taken);
 }
 
 /* Runs in the sampler's thread. */
@@ -230,7 +230,7 @@ static void publish(void *context, struct snapshot *snapshot,
     set_taken(publishing->others, snapshot);
 }
 
-/* Where the board is asked for, what keeps it from being published matters. */
+/* With --publish, every message about the board is shown as a warning. */
 static void warn(void *context, enum journal_level level, const char *line) {
   const struct journal *journal = context;
   (void)level;

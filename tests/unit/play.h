@@ -2,7 +2,7 @@
 #ifndef PERCORE_PLAY_H
 #define PERCORE_PLAY_H
 
-#include "cycles/bounds.h"
+#include "cycles/totals.h"
 #include "cycles/core.h"
 #include "cycles/engine.h"
 #include "fake_machine.h"

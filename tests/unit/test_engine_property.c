@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #include "board/load.h"
-#include "cycles/bounds.h"
+#include "cycles/totals.h"
 #include "cycles/engine_private.h"
 #include "play.h"
 
