@@ -104,7 +104,7 @@ class Gateway(Link):
 
 
 def name(field, row, table="protocols"):
-    return f"percore_host_gateway_{table}_{field}-all/derive-{row}"
+    return f"percore_host_gatewaymap_{table}_{field}-all/derive-{row}"
 
 
 def growth(collectd, identifier):
@@ -124,7 +124,7 @@ def wait_for_growth(collectd, identifier, packets):
 
 
 def options(gateway, *lines):
-    return "\n".join([f'<Map "{gateway.pins}/*">', 'Region "gateway"', *lines,
+    return "\n".join([f'<Map "{gateway.pins}/*">', *lines,
                       "</Map>"])
 
 
@@ -268,8 +268,8 @@ def test_a_map_that_cannot_be_read_is_said_once():
     once, and other maps are read"""
     with RuntimeDir(), Gateway() as gateway:
         lines = options(gateway).replace("/*", "/protocols") + \
-            f'\n<Map "{gateway.pins}/nothing">\nRegion "gateway"\n</Map>' + \
-            f'\n<Map "{gateway.pins}/program">\nRegion "gateway"\n</Map>'
+            f'\n<Map "{gateway.pins}/nothing">\n</Map>' + \
+            f'\n<Map "{gateway.pins}/program">\n</Map>'
         with Collectd(lines, INTERVAL).start() as collectd:
             collectd.wait_for_value(name("rx_packets", "2"))
             collectd.wait_for_reads(5)
@@ -397,7 +397,7 @@ def test_a_third_partys_maps_are_read_by_name():
                      'Table "actions"\n'
                      'RowName "aborted" "drop" "pass" "tx" "redirect"\n</Map>')
             with Collectd(lines, INTERVAL).start() as collectd:
-                drops = "percore_host_xdpfilter_actions_packets-all/derive-drop"
+                drops = "percore_host_xdpfiltermap_actions_packets-all/derive-drop"
                 collectd.wait_for_value(drops)
                 link.send(1000, 80)
                 link.send(500, 81)
