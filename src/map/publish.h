@@ -1,5 +1,5 @@
 /* publish: the maps of one region, which all readers of regions can read
- * (collectd, percore top, percore dump). A map becomes a table, its entries
+ * (collectd, percore top). A map becomes a table, its entries
  * become rows, and the members of its values become fields.
  *
  * Only one thread at a time may call these functions.

@@ -15,6 +15,18 @@ static void put_averages(struct json *json, const char *key,
   json_close_object(json);
 }
 
+static void put_times(struct json *json, const struct core_figures *core) {
+  static const char *const names[TIMES] = {
+      [TIME_USER] = "user",       [TIME_NICE] = "nice",
+      [TIME_SYSTEM] = "system",   [TIME_IRQ] = "irq",
+      [TIME_SOFTIRQ] = "softirq", [TIME_GUEST] = "guest",
+      [TIME_IOWAIT] = "iowait"};
+  json_open_object(json, "time");
+  for (int i = 0; i < TIMES; i++)
+    json_number(json, names[i], core->time[i]);
+  json_close_object(json);
+}
+
 static void put_core(struct json *json, const struct snapshot *snapshot,
                      const struct core_figures *core) {
   json_open_object(json, NULL);
@@ -32,6 +44,7 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   json_number(json, "idle_poll", core->idle_poll);
   json_number(json, "sibling_load", core->sibling_busy);
   put_averages(json, "load_average", snapshot, core->load_average);
+  put_times(json, core);
   json_number(json, "hidden", core->hidden);
   json_number(json, "unaccounted", core->unaccounted);
   json_number(json, "steal", core->steal);
@@ -66,7 +79,8 @@ static void put_host(struct json *json, const struct snapshot *snapshot) {
 }
 
 int load_json_write(FILE *out, const void *figures) {
-  const struct snapshot *snapshot = figures;
+  const struct snapshot *snapshot =
+      ((const struct load_page *)figures)->snapshot;
   struct json *json = json_begin(out, "load");
   json_thousandths(json, "time", (double)snapshot->time_ns / 1e9);
   json_number(json, "interval_s", (double)snapshot->covered_ns / 1e9);

@@ -47,10 +47,16 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
  */
 
 enum {
-  COLUMN_CORE, /* the default order: screen.sort is 0 */
+  COLUMN_CORE, /* the default order: screen.sort is the number of a column */
   COLUMN_LOAD,
   COLUMN_TAKEN,
   COLUMN_IDLE_POLL,
+  COLUMN_USER,
+  COLUMN_NICE,
+  COLUMN_SYSTEM,
+  COLUMN_IRQ,
+  COLUMN_SOFTIRQ,
+  COLUMN_GUEST,
   COLUMN_ERROR,
   COLUMN_MIN,
   COLUMN_MAX,
@@ -79,6 +85,14 @@ static const struct column {
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
     [COLUMN_TAKEN] = {"taken %", 8, 8, "%.1f", 100, FIGURE(taken)},
     [COLUMN_IDLE_POLL] = {"idle_poll %", 12, 4, "%.1f", 100, FIGURE(idle_poll)},
+    [COLUMN_USER] = {"user %", 8, 8, "%.1f", 100, FIGURE(time[TIME_USER])},
+    [COLUMN_NICE] = {"nice %", 8, 7, "%.1f", 100, FIGURE(time[TIME_NICE])},
+    [COLUMN_SYSTEM] = {"system %", 9, 8, "%.1f", 100,
+                       FIGURE(time[TIME_SYSTEM])},
+    [COLUMN_IRQ] = {"irq %", 7, 8, "%.1f", 100, FIGURE(time[TIME_IRQ])},
+    [COLUMN_SOFTIRQ] = {"softirq %", 10, 8, "%.1f", 100,
+                        FIGURE(time[TIME_SOFTIRQ])},
+    [COLUMN_GUEST] = {"guest %", 8, 7, "%.1f", 100, FIGURE(time[TIME_GUEST])},
     [COLUMN_ERROR] = {"error", 7, 3, "%.1f", 100, 0},
     [COLUMN_MIN] = {"min %", 7, 2, "%.1f", 100, FIGURE(busy_min)},
     [COLUMN_MAX] = {"max %", 7, 6, "%.1f", 100, FIGURE(busy_max)},
@@ -121,45 +135,41 @@ static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
 
-/* The columns of siblings and of polls are shown if they say something. */
-static bool says_nothing(const struct snapshot *snapshot, size_t column) {
-  if (column != COLUMN_SIBLING && column != COLUMN_TAKEN &&
-      column != COLUMN_IDLE_POLL)
+/* True if a core's value is worth a column. */
+static bool says_something(const struct core_figures *core, size_t column) {
+  double value = value_of(core, column);
+  if (column == COLUMN_TAKEN)
+    return core->taken < core->busy;
+  if (column == COLUMN_NICE || column == COLUMN_GUEST)
+    return value >= 0.05; /* which is shown as 0.1 */
+  return !isnan(value);
+}
+
+static bool is_shown(const struct load_page *page, size_t column) {
+  const struct snapshot *snapshot = page->snapshot;
+  if (column >= COLUMN_USER && column <= COLUMN_GUEST && !page->time)
     return false;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
-    if (column == COLUMN_TAKEN ? core->taken < core->busy
-                               : !isnan(value_of(core, column)))
-      return false;
-  }
-  return true;
+  bool is_shown = column == COLUMN_LOAD || column == COLUMN_SOURCE;
+  for (size_t i = 0; i < snapshot->cores_len && !is_shown; i++)
+    is_shown = says_something(&snapshot->cores[i], column);
+  return is_shown || column == COLUMN_CORE;
 }
 
-/* Does not count the column of core numbers, because sorting by it is the
- * default order. */
-size_t load_table_columns(const void *snapshot) {
-  size_t count = 0;
-  for (size_t i = COLUMN_CORE + 1; i < COLUMNS; i++)
-    count += !says_nothing(snapshot, i);
-  return count;
-}
-
-/* Returns the column of an order from 0 to load_table_columns. */
-static size_t sorted_column(const struct snapshot *snapshot, size_t order) {
-  size_t column = COLUMN_CORE;
-  while (order > 0 && column + 1 < COLUMNS)
-    order -= !says_nothing(snapshot, ++column);
-  return column;
+size_t load_table_order(const void *page, size_t order, bool forwards) {
+  do
+    order = (order + (forwards ? 1 : COLUMNS - 1)) % COLUMNS;
+  while (!is_shown(page, order));
+  return order;
 }
 
 /* Returns a bit mask of the columns that fit into `width` characters. 0 means
  * unlimited. */
-static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
+static unsigned columns_that_fit(const struct load_page *page, int width) {
   for (int least = 0;; least++) {
     unsigned shown = 0;
     int used = 0;
     for (size_t i = 0; i < COLUMNS; i++) {
-      if (columns[i].interest < least || says_nothing(snapshot, i))
+      if (columns[i].interest < least || !is_shown(page, i))
         continue;
       shown |= 1U << i;
       used += column_width(&columns[i]);
@@ -246,10 +256,10 @@ static void sort_cores(struct cores *cores, struct order order) {
   qsort_r(cores->core, cores->len, sizeof(*cores->core), by_order, &order);
 }
 
-static void write_lines(FILE *out, const struct snapshot *snapshot,
+static void write_lines(FILE *out, const struct load_page *page,
                         const struct cores *cores,
                         const struct screen *screen) {
-  unsigned shown = columns_that_fit(snapshot, screen->width);
+  unsigned shown = columns_that_fit(page, screen->width);
   write_header(out, screen, shown);
   for (size_t i = 0; i < cores->len; i++)
     write_core(out, screen, shown, cores->core[i]);
@@ -330,15 +340,28 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-static void write_host(FILE *out, const struct snapshot *snapshot) {
-  char load[3][CELL_SIZE], queue[3][CELL_SIZE];
+/* Writes three averages, unless the first is unknown. */
+static void write_averages(FILE *out, const char *what, const char *unit,
+                           const double *averages) {
+  if (isnan(averages[0]))
+    return;
+  fprintf(out, "%s%s:", what, unit);
   for (size_t i = 0; i < 3; i++) {
-    number_text(load[i], CELL_SIZE, "%.2f", snapshot->host.load_average[i]);
-    number_text(queue[i], CELL_SIZE, "%.2f",
-                snapshot->host.run_queue_average[i]);
+    char text[CELL_SIZE];
+    number_text(text, CELL_SIZE, "%.2f", averages[i]);
+    fprintf(out, " %s", text);
   }
-  fprintf(out, "busy cores, 1/5/15 min: %s %s %s   run queue: %s %s %s\n",
-          load[0], load[1], load[2], queue[0], queue[1], queue[2]);
+}
+
+static void write_host(FILE *out, const struct host_figures *host) {
+  static const char minutes[] = ", 1/5/15 min";
+  bool has_load = !isnan(host->load_average[0]);
+  bool has_queue = !isnan(host->run_queue_average[0]);
+  write_averages(out, "busy cores", minutes, host->load_average);
+  write_averages(out, has_load ? "   run queue" : "run queue",
+                 has_load ? "" : minutes, host->run_queue_average);
+  if (has_load || has_queue)
+    fputc('\n', out);
 }
 
 /* True if a command ended before any load was measured. A snapshot that covers
@@ -363,7 +386,7 @@ static void write_below(FILE *out, const struct snapshot *snapshot,
           "stddev", "cores");
   for (size_t i = 0; i < aggregates; i++)
     write_aggregate(out, &snapshot->aggregates[i]);
-  write_host(out, snapshot);
+  write_host(out, &snapshot->host);
   if (ran_too_briefly(snapshot))
     fputs("no loads: the command ended before its loads could be measured; "
           "source idle needs at least 20 ms\n",
@@ -383,8 +406,9 @@ static void write_below(FILE *out, const struct snapshot *snapshot,
  * The whole table
  */
 
-static int write_cores(FILE *out, const struct snapshot *snapshot,
+static int write_cores(FILE *out, const struct load_page *page,
                        const struct screen *screen, int lines_left) {
+  const struct snapshot *snapshot = page->snapshot;
   struct cores cores = {
       .core = calloc(snapshot->cores_len + 1, sizeof(*cores.core))};
   if (cores.core == NULL)
@@ -396,7 +420,7 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
   bool rising = (screen->sort == COLUMN_CORE) != screen->reverse;
   sort_cores(&cores, (struct order){screen->sort, rising});
   if (screen->height <= 0 || (int)cores.len + 1 <= lines_left)
-    write_lines(out, snapshot, &cores, screen);
+    write_lines(out, page, &cores, screen);
   else
     write_grid(out, &cores, screen, lines_left);
   free(cores.core);
@@ -404,8 +428,9 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
 }
 
 int load_table_write(FILE *out, const void *figures, struct screen screen) {
-  const struct snapshot *snapshot = figures;
-  screen.sort = sorted_column(snapshot, screen.sort);
+  const struct load_page *page = figures;
+  const struct snapshot *snapshot = page->snapshot;
+  const char *below = page->below != NULL ? page->below : "";
   /* Limit the lines about nodes and packages, which may be many on a large
    * machine, so that there is room for the cores. */
   size_t aggregates = snapshot->aggregates_len;
@@ -413,11 +438,14 @@ int load_table_write(FILE *out, const void *figures, struct screen screen) {
     aggregates = (size_t)screen.height / 4 + 1;
   /* The other lines: the title, that of the aggregates, the host, and notes. */
   int lines_left = screen.height - 3 - (int)aggregates;
+  for (const char *line = below; (line = strchr(line, '\n')) != NULL; line++)
+    lines_left--;
   for (size_t i = 0; i < MARKS; i++)
     lines_left -= mark_is_used(snapshot, i);
   lines_left -= snapshot->self.cores_not_as_named > 0;
   write_title(out, snapshot, &screen);
-  int status = write_cores(out, snapshot, &screen, lines_left);
+  int status = write_cores(out, page, &screen, lines_left);
   write_below(out, snapshot, aggregates);
+  fputs(below, out);
   return status;
 }
