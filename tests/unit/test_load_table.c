@@ -28,8 +28,6 @@ static struct core_figures busy_core(int number, double load) {
                                .steal = 0,
                                .unaccounted = 0,
                                .frequency_hz = NAN,
-                               .ipc = NAN,
-                               .ipc_running = NAN,
                                .counter_running = NAN};
 }
 
