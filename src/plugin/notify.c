@@ -84,8 +84,8 @@ static void report_change(struct notify *notify,
       continue;
     notify->last[core->core] = code_of(to);
     core_set_add(&cores, core->core);
-    before += notify->busy[core->core];
-    after += core->busy;
+    before += notify->load[core->core];
+    after += core->load;
   }
   char list[96], loads[80];
   int count = core_set_count(&cores);
@@ -114,7 +114,7 @@ void notify_snapshot(struct notify *notify, const struct snapshot *snapshot,
     bool first = notify->last[core->core] == 0;
     if (core->online && !(first && core->source == SOURCE_NONE)) {
       notify->last[core->core] = code_of(core->source);
-      notify->busy[core->core] = core->busy;
+      notify->load[core->core] = core->load;
     }
   }
 }

@@ -10,7 +10,7 @@ struct notify {
   /* For each core, its last source minus SOURCE_AUTO; 0 if no source has
    * measured it yet. */
   uint8_t last[CORES_MAX];
-  double busy[CORES_MAX]; /* its last load with that source, or NAN */
+  double load[CORES_MAX]; /* its last load with that source, or NAN */
 };
 
 /* Compares each online core's source with its source when it was last online,

@@ -138,7 +138,7 @@ TEST(a_change_of_source_is_logged_with_both_loads) {
   for (unsigned n = 0; n < 2; n++) {
     struct snapshot *snapshot = make_snapshot(sources[n], 3, n);
     for (int core = 0; core < 3; core++)
-      snapshot->cores[core].busy = loads[n][core];
+      snapshot->cores[core].load = loads[n][core];
     notify_snapshot(&notify, snapshot, false);
     free_snapshot(snapshot);
   }
