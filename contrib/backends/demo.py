@@ -45,6 +45,7 @@ PluginDir "{collectd}"
 <Plugin percore>
   SysRoot "{root}"
   <Load>
+    ReportSelf true
     SampleInterval 0.25
     ReportHidden true
     ReportCStates true
@@ -204,8 +205,8 @@ def say(text=''):
 
 # Pages of Prometheus's own web interface.
 PAGES = (
-    ('Cores by room', 'graph', 'sort_desc(100 - core:percore_taken:percent)'),
-    ('Hosts by room', 'graph', 'sort_desc(host:percore_room:percent)'),
+    ('Cores by room', 'graph', 'sort_desc(core:percore_room:percent)'),
+    ('Hosts by room', 'graph', 'sort_desc(set:percore_room:percent{set="all"})'),
     ('Alerts', 'alerts', None),
 )
 

@@ -635,13 +635,13 @@ TEST(the_room_learns_how_long_workers_polled_and_found_nothing) {
     region_poll_long(second.head, percore_polled_(second.head) + 1000, 0, 600);
     play_round(SECOND);
   }
-  assert_near(taken_of_core(1, 1.2), 0.05, 1e-9);
-  assert_near(taken_of_core(0, 0.5), 0.5, 1e-9);
+  assert_near(room_of_core(1, 1.2), 0.95, 1e-9);
+  assert_near(room_of_core(0, 0.5), 0.5, 1e-9);
   percore_detach(region, first);
   percore_detach(region, second);
   play_round(SECOND);
   play_round(SECOND);
-  assert_true(isnan(taken_of_core(1, 1)));
+  assert_near(room_of_core(1, 1), 0, 0);
 }
 
 TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once) {
@@ -686,7 +686,7 @@ TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck) {
     play_round(SECOND);
   }
   assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
-  assert_near(gauge("percore_host", "all", "useful_max"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "useful_mean"), 25, 1e-9);
   assert_count(HOST "port_packets", "all", "a", 28);
   assert_int_equal(snapshot->workers_stuck, 1);
   assert_int_equal(told("unit are stuck on no core"), 1);
@@ -729,7 +729,7 @@ TEST(
   assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
   assert_none("percore", "2", "useful");
   assert_none("percore", "3", "useful");
-  assert_near(gauge("percore_host", "all", "useful_max"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "useful_mean"), 25, 1e-9);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "this host does not have core 2"));
   percore_detach(region, real);
