@@ -572,6 +572,41 @@ static void poll_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
 }
 
+static void poll_with(const char *lines) {
+  percore_slot_t slot;
+  struct percore_region *region = create_usual(0, NULL);
+  assert_int_equal(percore_attach(region, "first", 1, &slot), 0);
+  start_watch(lines);
+  play_round(SECOND);
+  poll_round(slot, 7);
+  play_round(SECOND);
+  percore_detach(region, slot);
+}
+
+TEST(of_the_table_core_only_the_items_are_reported) {
+  poll_with("");
+  assert_count(HOST "core_items", "all", "all", 7);
+  assert_none(HOST "core_polls", "all", "all");
+  assert_none(HOST "core_total_ns", "all", "all");
+}
+
+TEST(counts_of_fields_that_are_not_reported_are_not_owed) {
+  size_t values = 0;
+  poll_with("");
+  play_round(SECOND); /* would be followed by another if counts were owed */
+  for (size_t i = 0; i < fake.values_len; i++)
+    values += strcmp(fake.values[i].list.plugin, HOST "core_items") == 0;
+  assert_int_equal(values, 1);
+}
+
+TEST(a_block_that_names_the_table_core_chooses_its_fields) {
+  poll_with("<Region \"unit\">\n<Table \"core\">\n"
+            "Field \"polls\" \"items\"\n</Table>\n</Region>\n");
+  assert_count(HOST "core_polls", "all", "all", 1);
+  assert_count(HOST "core_items", "all", "all", 7);
+  assert_none(HOST "core_total_ns", "all", "all");
+}
+
 TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t slot;
