@@ -179,13 +179,13 @@ class Demo:
         """Returns whether every database has received the load of a core."""
         if self.graphite:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
-                                        f'collectd.{HOST}.percore.*.percent.busy') as answer:
-                if b'busy' not in answer.read():
+                                        f'collectd.{HOST}.percore.*.percent.load') as answer:
+                if b'load' not in answer.read():
                     return False
         if self.prometheus:
             with urllib.request.urlopen(f'{self.prometheus.url}/api/v1/query?query='
                                         'collectd_percore_percent') as answer:
-                if b'busy' not in answer.read():
+                if b'load' not in answer.read():
                     return False
         return True
 

@@ -46,8 +46,8 @@ class Host:
         """Yields (identifier, value) for each value of each core."""
         for core in range(self.cores):
             load = self.load(core, t)
-            yield f'percore-{core}/percent-busy', load
-            yield f'percore-{core}/percent-busy_max', min(100, 1.1 * load + 2)
+            yield f'percore-{core}/percent-load', load
+            yield f'percore-{core}/percent-load_peak', min(100, 1.1 * load + 2)
             yield f'percore-{core}/load', (load / 100,) * 3
             if self.pollers:
                 yield f'percore-{core}/percent-taken', self.taken(core, t)
@@ -57,7 +57,7 @@ class Host:
     def of_host(self, t, interval_s):
         loads = [self.load(core, t) for core in range(self.cores)]
         busy = sum(loads) / 100
-        yield from self._spread('cores', loads)
+        yield from self._spread('load', loads)
         taken = [self.taken(core, t) for core in range(self.cores)]
         yield 'percore_host-all/gauge-cores_without_room', sum(share >= 90 for share in taken)
         yield 'percore_host-all/load', (busy,) * 3
@@ -69,7 +69,7 @@ class Host:
             own |= {'regions': 1, 'regions_silent': 0, 'regions_stale': 0,
                     'workers_stuck': int(self.stuck), 'regions_memory': 1e6}
             useful = [self.useful(core, t) for core in self.pollers]
-            yield from self._spread('cores_useful', useful)
+            yield from self._spread('useful', useful)
             for figure, of in ('mean', statistics.fmean), ('min', min), ('max', max):
                 yield f'percore_host-all/percent-cores_taken_{figure}', of(taken)
             self.packets += int(interval_s * 2000 * sum(useful))

@@ -107,18 +107,18 @@ HOST_ROWS = [
         Panel('stat', 'Busy cores', averages('all')[:1], (4, 4),
               'Sum of the load averages of all cores over one minute: the work of this host '
               'would fill this many cores.', decimals=2),
-        Panel('stat', 'Mean load', [percent('$set', 'cores_mean', legend='mean')], (4, 4),
+        Panel('stat', 'Mean load', [percent('$set', 'load_mean', legend='mean')], (4, 4),
               f'Mean load of the chosen set of cores: {ROOM}.', 'percent', room=True),
-        Panel('stat', 'Least busy core', [percent('$set', 'cores_min', legend='min')], (4, 4),
+        Panel('stat', 'Least busy core', [percent('$set', 'load_min', legend='min')], (4, 4),
               'Load of the core with the most room. If it is red, no core has room.',
               'percent', room=True),
-        Panel('stat', 'Busiest core', [percent('$set', 'cores_max', legend='max')], (4, 4),
+        Panel('stat', 'Busiest core', [percent('$set', 'load_max', legend='max')], (4, 4),
               'Load of the core with the least room. A pipeline is as fast as this core.',
               'percent', room=True),
         Panel('stat', 'Cores without a value', [own('cores_without_value', legend='without')],
               (4, 4), 'Cores that are online and could not be measured. If this is not 0, the '
               'figures on this page do not cover the whole host.', alarm_from=1),
-        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'busy')], (11, 12),
+        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'load')], (11, 12),
               f'Share of time in which the core was not halted: {ROOM}. A core whose sibling '
               'hardware thread is busy has about half its room. A core that polls is always '
               'full; "Cores by room" shows how much of it is taken.', 'percent', room=True),
@@ -126,7 +126,7 @@ HOST_ROWS = [
               f'Share of time in which a polling worker had work: {ROOM}. Only for a fast path '
               'that publishes it, see percore(3).', 'percent', room=True),
         Panel('table', 'Cores by room',
-              [percent('$core', 'busy'), percent('$core', 'taken')], (8, 12),
+              [percent('$core', 'load'), percent('$core', 'taken')], (8, 12),
               'Means over the time shown; the core with the most room first. Taken is the load '
               'without polls that found nothing; where nothing polls, all of the load is taken.',
               'percent', room=True, name='Core',
@@ -134,20 +134,20 @@ HOST_ROWS = [
               sparse=('Taken',), by_least_of=('Load', 'Taken')),
     ]),
     Row('Load per core', [
-        Panel('heatmap', 'Load of each core over time', [percent('$core', 'busy')], (24, 10),
+        Panel('heatmap', 'Load of each core over time', [percent('$core', 'load')], (24, 10),
               'One line per core. It shows work that moves from core to core, and cores that '
               'are never used.', 'percent'),
-        Panel('timeseries', 'Load of each core', [percent('$core', 'busy')], (12, 9),
+        Panel('timeseries', 'Load of each core', [percent('$core', 'load')], (12, 9),
               'Mean over each interval.', 'percent', full=True),
         Panel('timeseries', 'Highest load within an interval (option SampleInterval)',
-              [percent('$core', 'busy_max', thin='max')], (12, 9),
+              [percent('$core', 'load_peak', thin='max')], (12, 9),
               'The busiest sample of each interval: bursts that the mean hides. Only with the '
               'option SampleInterval, see collectd-percore(5).', 'percent', full=True),
         Panel('timeseries', 'Spread over the cores ($set)',
-              [percent('$set', 'cores_min', legend='min', thin='min'),
-               percent('$set', 'cores_mean', legend='mean'),
-               percent('$set', 'cores_max', legend='max', thin='max'),
-               percent('$set', 'cores_stddev', legend='standard deviation')], (24, 8),
+              [percent('$set', 'load_min', legend='min', thin='min'),
+               percent('$set', 'load_mean', legend='mean'),
+               percent('$set', 'load_max', legend='max', thin='max'),
+               percent('$set', 'load_stddev', legend='standard deviation')], (24, 8),
               'If the band is wide, the work is badly spread.', 'percent', full=True, band=True),
     ]),
     Row('Fast path: regions', [
@@ -157,7 +157,7 @@ HOST_ROWS = [
         Panel('timeseries', 'Useful load of polling cores', [percent('$core', 'useful')], (8, 8),
               'The share of time in which the workers of a core had work.', 'percent', full=True),
         Panel('timeseries', 'Useful load, spread over the polling cores ($set)',
-              [percent('$set', f'cores_useful_{figure}', legend=figure, thin=figure)
+              [percent('$set', f'useful_{figure}', legend=figure, thin=figure)
                for figure in ('min', 'mean', 'max')], (8, 8),
               'If the band is wide, the work is badly spread over the workers.', 'percent',
               full=True),
@@ -225,7 +225,7 @@ HOST_ROWS = [
     ], collapsed=True),
     Row('What the timer tick saw (ReportTime true)', [
         Panel('timeseries', 'Classes of time, mean of the cores ($set)',
-              [percent('$set', f'cores_{name}_mean', legend=name) for name in CLASSES], (24, 8),
+              [percent('$set', f'{name}_mean', legend=name) for name in CLASSES], (24, 8),
               'The columns of /proc/stat. What the tick does not see is in hidden.', 'percent',
               stacked=True),
         *(Panel('timeseries', f'{name} of each core',
@@ -359,8 +359,8 @@ FLEET_ROWS = [
               'nothing.',
               newest='5m'),
         Panel('table', 'Hosts by room',
-              [percent('all', 'cores_min', legend='host'),
-               percent('all', 'cores_mean', legend='host'),
+              [percent('all', 'load_min', legend='host'),
+               percent('all', 'load_mean', legend='host'),
                Series('all', 'gauge', 'cores_without_room', legend='host'),
                own('cores_online', legend='host'),
                percent('all', 'cores_taken_min', legend='host'),
@@ -381,7 +381,7 @@ FLEET_ROWS = [
     ]),
     Row('Over time', [
         Panel('heatmap', 'Mean load of each host over time',
-              [percent('all', 'cores_mean', legend='host')], (24, 12),
+              [percent('all', 'load_mean', legend='host')], (24, 12),
               'One line per host.', 'percent'),
         Panel('timeseries', 'Drops of all hosts',
               [region('*drop*', legend='plugin', **DROPS)], (24, 8),

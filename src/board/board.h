@@ -32,11 +32,11 @@
 /* One row. The members are the columns, in this order; later versions may add
  * columns after the averages. */
 struct board_core {
-  double load, load_min, load_max; /* of the interval, 0 to 1 */
-  double load_low, load_high;      /* its bounds, see percore_load_get_low */
-  double taken;                    /* see core_figures; else the load */
-  double steal, frequency_hz;      /* frequency 0: unknown */
-  double node;                     /* of memory */
+  double load, load_trough, load_peak; /* of the interval, 0 to 1 */
+  double load_low, load_high; /* its bounds, see percore_load_get_low */
+  double taken;               /* see core_figures; else the load */
+  double steal, frequency_hz; /* frequency 0: unknown */
+  double node;                /* of memory */
   double sibling;  /* the next hardware thread of the same physical core */
   double isolated; /* 0 or 1 */
   double source;   /* enum source_kind - SOURCE_NONE */

@@ -43,8 +43,8 @@ void aggregate_cores(struct aggregate_figures *aggregate,
   for (size_t i = 0; i < snapshot->cores_len; i++)
     online +=
         snapshot->cores[i].online && core_set_has(set, snapshot->cores[i].core);
-  aggregate->cores_len = spread(&aggregate->busy, snapshot, set,
-                                offsetof(struct core_figures, busy));
+  aggregate->cores_len = spread(&aggregate->load, snapshot, set,
+                                offsetof(struct core_figures, load));
   aggregate->cores_without_value = online - aggregate->cores_len;
   for (int i = 0; i < TIMES; i++)
     spread(&aggregate->time[i], snapshot, set,

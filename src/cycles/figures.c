@@ -17,7 +17,7 @@
  * load. */
 struct core_windows {
   struct core_totals sample, average, interval;
-  double busy;     /* in the last interval */
+  double load;     /* in the last interval */
   bool idle_polls; /* the core has polled for more than IDLE_POLL_MIN */
   double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
@@ -222,7 +222,7 @@ static void columns_interval(struct core_figures *core,
     return;
   double stolen = (to->stolen - from->stolen) / (to->wall - from->wall);
   double columns = (to->stat_busy - from->stat_busy) / wall_ns;
-  double work = core->busy - engine_idle_poll(from, to);
+  double work = core->load - engine_idle_poll(from, to);
   if (columns > COLUMNS_MAX)
     return;
   core->columns = columns;
@@ -242,7 +242,7 @@ static void polls_interval(struct figures *figures,
   windows->idle_polls |= idle_poll > IDLE_POLL_MIN; /* false if NAN */
   figures->idle_polls |= windows->idle_polls;
   core->idle_poll = windows->idle_polls && !isnan(idle_poll)
-                        ? fmin(idle_poll, core->busy)
+                        ? fmin(idle_poll, core->load)
                         : NAN; /* fmin would return the other argument */
 }
 
@@ -336,19 +336,19 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
       .source = state->source,
       .proof = state->proof,
       .counter_running = NAN};
-  core->busy = state->online ? engine_load(from, to) : NAN;
+  core->load = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
-  core->busy_low = state->online ? bounds.low : NAN;
-  core->busy_high = state->online ? bounds.high : NAN;
+  core->load_low = state->online ? bounds.low : NAN;
+  core->load_high = state->online ? bounds.high : NAN;
   columns_interval(core, from, to);
   polls_interval(figures, windows, core, engine_idle_poll(from, to));
   counters_interval(core, from, to);
   /* The interval itself also counts as a window; if it is short, it is the only
    * window. If its load is unknown, so are its minimum and maximum. */
-  core->busy_min = fmin(windows->min, core->busy);
-  core->busy_max = fmax(windows->max, core->busy);
-  if (isnan(core->busy))
-    core->busy_min = core->busy_max = NAN;
+  core->load_trough = fmin(windows->min, core->load);
+  core->load_peak = fmax(windows->max, core->load);
+  if (isnan(core->load))
+    core->load_trough = core->load_peak = NAN;
   for (size_t i = 0; i < figures->options.periods_len; i++)
     core->load_average[i] =
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
@@ -358,14 +358,14 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   schedstat_interval(figures, windows, core);
   core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;
-  windows->busy = core->busy;
+  windows->load = core->load;
   windows->min = windows->max = NAN;
 }
 
 /* Returns the load of the busiest other thread of the core's physical core.
  * Follows the ring of siblings once; the bound ends the loop if they do not
  * form a ring because sysfs contradicts itself. */
-static double sibling_busy(const struct figures *figures, int core) {
+static double sibling_load(const struct figures *figures, int core) {
   const struct topology *topology = &figures->engine->topology;
   double max = NAN;
   int sibling = core;
@@ -374,7 +374,7 @@ static double sibling_busy(const struct figures *figures, int core) {
     if (sibling < 0 || sibling == core)
       break;
     if (figures->windows[sibling].interval.epoch > 0)
-      max = fmax(max, figures->windows[sibling].busy);
+      max = fmax(max, figures->windows[sibling].load);
   }
   return max;
 }
@@ -417,7 +417,7 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
     if (!core->online)
       continue;
     self->cores_online++;
-    self->cores_without_value += isnan(core->busy);
+    self->cores_without_value += isnan(core->load);
     if (core->source == SOURCE_NONE)
       continue;
     self->cores_by_source[core->source]++;
@@ -451,13 +451,13 @@ struct snapshot *figures_interval(struct figures *figures) {
   snapshot->cores_len = len;
   for (size_t i = 0; i < len; i++) {
     struct core_figures *core = &snapshot->cores[i];
-    core->sibling_busy = sibling_busy(figures, core->core);
+    core->sibling_load = sibling_load(figures, core->core);
     if (!figures->idle_polls)
       core->taken = NAN;
     else if (figures->windows[core->core].idle_polls)
-      core->taken = less_polls(core->busy, core->idle_poll);
+      core->taken = less_polls(core->load, core->idle_poll);
     else
-      core->taken = core->busy;
+      core->taken = core->load;
   }
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);

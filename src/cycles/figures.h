@@ -59,8 +59,8 @@ struct core_figures {
   bool isolated;
   enum source_kind source;
   enum proof proof;
-  double busy;                /* load over the interval, 0 to 1 */
-  double busy_low, busy_high; /* its bounds: see totals.h */
+  double load;                /* load over the interval, 0 to 1 */
+  double load_low, load_high; /* its bounds: see totals.h */
   /* busy without polls that found nothing: without idle_poll here; the polls of
    * workers are subtracted by the host program, which knows them
    * (sampler_options.publish). NAN if nothing polls on this host. */
@@ -70,9 +70,9 @@ struct core_figures {
   double idle_poll;
   /* The smallest and the largest load of the sample windows that ended in the
    * interval. */
-  double busy_min, busy_max;
+  double load_trough, load_peak;
   /* Load of the busiest other hardware thread of the same physical core. */
-  double sibling_busy;
+  double sibling_load;
   double load_average[FIGURES_PERIODS_MAX];
   /* busy time that the tick did not see, as a share of wall time */
   double hidden;
@@ -104,7 +104,7 @@ struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* online cores whose load is known */
   int cores_without_value;
-  struct spread_figures busy;
+  struct spread_figures load;
   /* Statistics of each member of core_figures.time. */
   struct spread_figures time[TIMES];
 };

@@ -124,9 +124,9 @@ static void put_load_averages(struct out *out, const double *average,
  */
 
 static const struct metric core_details[] = {
-    {"percent", "busy_low", PERCENT, CORE(busy_low),
+    {"percent", "load_low", PERCENT, CORE(load_low),
      WHEN(sampler.engine.bounds)},
-    {"percent", "busy_high", PERCENT, CORE(busy_high),
+    {"percent", "load_high", PERCENT, CORE(load_high),
      WHEN(sampler.engine.bounds)},
     {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
     {"gauge", "unaccounted", POINTS, CORE(unaccounted),
@@ -192,7 +192,7 @@ static void put_softirq_kinds(struct out *out,
 }
 
 static void put_core_load(struct out *out, const struct core_figures *core) {
-  put_figure(out, "percent", "busy", core->busy, PERCENT);
+  put_figure(out, "percent", "load", core->load, PERCENT);
   put_figure(out, "percent", "taken", core->taken, PERCENT);
   /* put_cstates has it, too, unless the kernel has no idle driver */
   if (!out->config->sampler.figures.cstates || core->cstates.states_len == 0)
@@ -203,8 +203,8 @@ static void put_core_averages(struct out *out,
                               const struct core_figures *core) {
   put_load_averages(out, core->load_average, "", 1);
   if (out->config->load.sample_interval_s > 0) {
-    put_figure(out, "percent", "busy_max", core->busy_max, PERCENT);
-    put_figure(out, "percent", "busy_min", core->busy_min, PERCENT);
+    put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
+    put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
   }
 }
 
@@ -282,11 +282,11 @@ static void put_room(struct out *out) {
   int known = 0, full = 0, taken_known = 0;
   for (size_t i = 0; i < out->snapshot->cores_len; i++) {
     const struct core_figures *core = &out->snapshot->cores[i];
-    if (!core->online || isnan(core->busy))
+    if (!core->online || isnan(core->load))
       continue;
     double taken = core->taken;
     known++;
-    full += (isnan(taken) ? core->busy : taken) >= FULL;
+    full += (isnan(taken) ? core->load : taken) >= FULL;
     if (isnan(taken))
       continue;
     taken_known++;
@@ -313,7 +313,7 @@ static void put_host(struct out *out) {
     if (aggregate->cores_len == 0)
       continue;
     put_subject(&out->list, PLUGIN_HOST, aggregate->name);
-    put_spread(out, "cores", &aggregate->busy);
+    put_spread(out, "load", &aggregate->load);
   }
 
   const struct host_figures *host = &snapshot->host;
@@ -337,9 +337,7 @@ static void put_time_spreads(struct out *out) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
     put_subject(&out->list, PLUGIN_HOST, aggregate->name);
     for (int time = 0; time < TIMES; time++) {
-      char prefix[32];
-      snprintf(prefix, sizeof(prefix), "cores_%s", time_names[time]);
-      put_spread(out, prefix, &aggregate->time[time]);
+      put_spread(out, time_names[time], &aggregate->time[time]);
     }
   }
 }

@@ -102,7 +102,7 @@ void empty_polls_subtract(struct empty_polls *polls,
     struct core_figures *core = &snapshot->cores[i];
     double empty =
         core->core < polls->end ? polls->polled_empty[core->core] : 0;
-    double taken = isnan(core->taken) ? core->busy : core->taken;
+    double taken = isnan(core->taken) ? core->load : core->taken;
     if (is_known)
       core->taken = less_polls(taken, empty);
   }
@@ -152,7 +152,7 @@ void region_useful_put(const struct region_useful *useful,
       continue;
     double load = at_most_one(useful->core[core].load, core, watch);
     loads.cores[loads.cores_len++] =
-        (struct core_figures){.core = core, .online = true, .busy = load};
+        (struct core_figures){.core = core, .online = true, .load = load};
     snprintf(number, sizeof(number), "%d", core);
     put_subject(&list, PLUGIN_CORE, number);
     if (useful->core[core].per_core)
@@ -166,10 +166,10 @@ void region_useful_put(const struct region_useful *useful,
     if (aggregate->cores_len == 0)
       continue;
     put_subject(&list, PLUGIN_HOST, aggregate->name);
-    put_percent(&list, "cores_useful_mean", aggregate->busy.mean);
-    put_percent(&list, "cores_useful_min", aggregate->busy.min);
-    put_percent(&list, "cores_useful_max", aggregate->busy.max);
-    put_percent(&list, "cores_useful_stddev", aggregate->busy.stddev);
+    put_percent(&list, "useful_mean", aggregate->load.mean);
+    put_percent(&list, "useful_min", aggregate->load.min);
+    put_percent(&list, "useful_max", aggregate->load.max);
+    put_percent(&list, "useful_stddev", aggregate->load.stddev);
   }
   free(loads.aggregates);
   free(loads.cores);

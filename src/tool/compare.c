@@ -35,7 +35,7 @@ static double outside_cstates(const struct core_figures *core) {
   return load;
 }
 
-static double percore(const struct core_figures *core) { return core->busy; }
+static double percore(const struct core_figures *core) { return core->load; }
 
 #define NO_STAT "/proc/stat cannot be used: see 'percore doctor'"
 static const struct method {

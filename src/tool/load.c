@@ -212,7 +212,7 @@ static void set_taken(struct board_reader *reader, struct snapshot *snapshot) {
   for (size_t i = 0; i < snapshot->cores_len; i++)
     if (board_reader_core(reader, snapshot->cores[i].core, &row))
       snapshot->cores[i].taken =
-          less_polls(snapshot->cores[i].busy, row.load - row.taken);
+          less_polls(snapshot->cores[i].load, row.load - row.taken);
 }
 
 /* Runs in the sampler's thread. */

@@ -23,14 +23,14 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   json_bool(json, "isolated", core->isolated);
   json_text(json, "source", source_name(core->source));
   json_text(json, "proof", proof_name(core->proof));
-  json_number(json, "load", core->busy);
-  json_number(json, "load_low", core->busy_low);
-  json_number(json, "load_high", core->busy_high);
-  json_number(json, "load_min", core->busy_min);
-  json_number(json, "load_max", core->busy_max);
+  json_number(json, "load", core->load);
+  json_number(json, "load_low", core->load_low);
+  json_number(json, "load_high", core->load_high);
+  json_number(json, "load_trough", core->load_trough);
+  json_number(json, "load_peak", core->load_peak);
   json_number(json, "taken", core->taken);
   json_number(json, "idle_poll", core->idle_poll);
-  json_number(json, "sibling_load", core->sibling_busy);
+  json_number(json, "sibling_load", core->sibling_load);
   put_averages(json, "load_average", snapshot, core->load_average);
   json_number(json, "hidden", core->hidden);
   json_number(json, "unaccounted", core->unaccounted);
@@ -46,10 +46,10 @@ static void put_aggregate(struct json *json,
   json_text(json, "name", aggregate->name);
   json_integer(json, "cores", aggregate->cores_len);
   json_integer(json, "cores_without_value", aggregate->cores_without_value);
-  json_number(json, "mean", aggregate->busy.mean);
-  json_number(json, "min", aggregate->busy.min);
-  json_number(json, "max", aggregate->busy.max);
-  json_number(json, "stddev", aggregate->busy.stddev);
+  json_number(json, "mean", aggregate->load.mean);
+  json_number(json, "min", aggregate->load.min);
+  json_number(json, "max", aggregate->load.max);
+  json_number(json, "stddev", aggregate->load.stddev);
   json_close_object(json);
 }
 

@@ -76,13 +76,13 @@ static const struct column {
   size_t figure;
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
-    [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
+    [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(load)},
     [COLUMN_TAKEN] = {"taken %", 8, 8, "%.1f", 100, FIGURE(taken)},
     [COLUMN_IDLE_POLL] = {"idle_poll %", 12, 4, "%.1f", 100, FIGURE(idle_poll)},
     [COLUMN_ERROR] = {"error", 7, 3, "%.1f", 100, 0},
-    [COLUMN_MIN] = {"min %", 7, 2, "%.1f", 100, FIGURE(busy_min)},
-    [COLUMN_MAX] = {"max %", 7, 6, "%.1f", 100, FIGURE(busy_max)},
-    [COLUMN_SIBLING] = {"sibling %", 10, 5, "%.1f", 100, FIGURE(sibling_busy)},
+    [COLUMN_MIN] = {"min %", 7, 2, "%.1f", 100, FIGURE(load_trough)},
+    [COLUMN_MAX] = {"max %", 7, 6, "%.1f", 100, FIGURE(load_peak)},
+    [COLUMN_SIBLING] = {"sibling %", 10, 5, "%.1f", 100, FIGURE(sibling_load)},
     [COLUMN_AVERAGE_1] = {"1 min", 7, 7, "%.2f", 1, FIGURE(load_average[0])},
     [COLUMN_AVERAGE_5] = {"5 min", 7, 1, "%.2f", 1, FIGURE(load_average[1])},
     [COLUMN_AVERAGE_15] = {"15 min", 7, 0, "%.2f", 1, FIGURE(load_average[2])},
@@ -100,7 +100,7 @@ static double value_of(const struct core_figures *core, size_t column) {
     return core->source;
   if (column == COLUMN_ERROR)
     return 100 *
-           fmax(core->busy_high - core->busy, core->busy - core->busy_low);
+           fmax(core->load_high - core->load, core->load - core->load_low);
   const char *figures = (const char *)core;
   return columns[column].scale *
          *(const double *)(figures + columns[column].figure);
@@ -128,7 +128,7 @@ static bool says_nothing(const struct snapshot *snapshot, size_t column) {
     return false;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
-    if (column == COLUMN_TAKEN ? core->taken < core->busy
+    if (column == COLUMN_TAKEN ? core->taken < core->load
                                : !isnan(value_of(core, column)))
       return false;
   }
@@ -316,8 +316,8 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
 }
 
 static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
-  const struct spread_figures *busy = &group->busy;
-  const double figures[] = {busy->mean, busy->min, busy->max, busy->stddev};
+  const struct spread_figures *load = &group->load;
+  const double figures[] = {load->mean, load->min, load->max, load->stddev};
   fprintf(out, "%-14.14s", group->name);
   for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
     char text[CELL_SIZE];

@@ -31,9 +31,9 @@ def _core_metrics(core):
         return Metric('percore', str(core), type, type_instance, value, counter)
 
     busy = 20 * core + 5.5
-    yield metric('percent', 'busy', lambda k: busy + k % 3)
-    yield metric('percent', 'busy_max', lambda k: busy + 10 + k % 3)
-    yield metric('percent', 'busy_min', lambda k: busy / 2)
+    yield metric('percent', 'load', lambda k: busy + k % 3)
+    yield metric('percent', 'load_peak', lambda k: busy + 10 + k % 3)
+    yield metric('percent', 'load_trough', lambda k: busy / 2)
     # The last core exceeds the limit of threshold.conf.
     yield metric('load', '', lambda k: (busy / 100, 0.31 * core, busy / 256))
     yield metric('gauge', 'load_10s', lambda k: busy / 64)
@@ -70,7 +70,7 @@ def _set_metrics(name):
     for index, figure in enumerate(('mean', 'min', 'max', 'stddev')):
         yield Metric('percore_host', name, 'percent', f'cores_{figure}',
                      lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
-        yield Metric('percore_host', name, 'percent', f'cores_useful_{figure}',
+        yield Metric('percore_host', name, 'percent', f'useful_{figure}',
                      lambda k, index=index: (18.75, 0.0, 37.5, 13.975)[index])
     for share, column in enumerate(CLASSES):
         yield Metric('percore_host', name, 'percent', f'cores_{column}_mean',

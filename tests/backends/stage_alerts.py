@@ -213,7 +213,7 @@ def promtool(folder, rules):
 
 
 MUTANTS = [('>= 90\n', '>= 96\n'), ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m'),
-           ('type="taken"', 'type="busy"'), ('[1h]', '[1m]'), ('[15m]', '[30s]'),
+           ('type="taken"', 'type="load"'), ('[1h]', '[1m]'), ('[15m]', '[30s]'),
            ('unless on (host) collectd_percore_host_gauge{type="cores_online"}', ''),
            ('"regions_silent"} > 0', '"regions_silent"} > 1'),
            ('attaches_refused|', ''), ('|row_adds_refused', ''), ('rows_left_out|', ''),

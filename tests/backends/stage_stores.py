@@ -159,7 +159,7 @@ def check_fake(store, csv):
 def check_loads(csv):
     for number, core in enumerate(CORES):
         for metric in known.METRICS:
-            if metric.identifier != f'percore-{number}/percent-busy':
+            if metric.identifier != f'percore-{number}/percent-load':
                 continue
             # Skip the first values, because the first interval may be shorter.
             values = list(csv.series(FAKE, metric).values())[2:]

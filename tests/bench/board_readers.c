@@ -81,7 +81,7 @@ static void publish(const struct topology *topology) {
   for (int i = 0; i < PLAYED; i++)
     cores[i] = (struct core_figures){.core = i,
                                      .online = true,
-                                     .busy = (double)i / PLAYED,
+                                     .load = (double)i / PLAYED,
                                      .taken = NAN,
                                      .steal = NAN,
                                      .frequency_hz = NAN};

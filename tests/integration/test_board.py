@@ -151,13 +151,13 @@ def test_another_language_reads_it():
 def test_usual_commands_read_it():
     """top, dump and check read the board as any other region"""
     with Place() as place, place.sample():
-        check("load_max" in place.succeed("top", "board", "-n", "1", "-i", "0.2"),
-              "no load_max")
+        check("load_peak" in place.succeed("top", "board", "-n", "1", "-i", "0.2"),
+              "no load_peak")
         rows = place.dump("board")["cores"]["rows"]
         check([row["row"] for row in rows] ==
               [str(core) for core in sorted(os.sched_getaffinity(0))], str(rows))
-        check(all(row["values"]["load_min"] <= row["values"]["load"] <=
-                  row["values"]["load_max"] <= 1000000 for row in rows), str(rows))
+        check(all(row["values"]["load_trough"] <= row["values"]["load"] <=
+                  row["values"]["load_peak"] <= 1000000 for row in rows), str(rows))
         place.succeed("check", "board")
 
 

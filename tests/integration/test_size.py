@@ -57,7 +57,7 @@ def test_samples_are_cheap_and_values_few():
             everything = {value.identifier for value in collectd.values}
             check(len(everything) <= 800, f"{len(everything)} identifiers in all")
             for core in range(CORES):
-                check(f"percore-{core}/percent-busy" in everything,
+                check(f"percore-{core}/percent-load" in everything,
                       f"core {core} has no load")
 
 

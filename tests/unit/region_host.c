@@ -75,7 +75,7 @@ void play_round(uint64_t after_ns) {
 }
 
 double taken_of_core(int core, double load) {
-  struct core_figures figures = {.core = core, .busy = load, .taken = NAN};
+  struct core_figures figures = {.core = core, .load = load, .taken = NAN};
   empty_polls_subtract(&polls, &(struct snapshot){.time_ns = now.stamp_ns,
                                                   .cores_len = 1,
                                                   .cores = &figures});

@@ -69,11 +69,11 @@ static void begin(void) {
                                      .online = true,
                                      .source = SOURCE_MPERF,
                                      .proof = PROOF_PROVEN,
-                                     .busy = 0.1 * i,
-                                     .busy_low = 0.05 * i,
-                                     .busy_high = 0.1 * i,
-                                     .busy_min = 0,
-                                     .busy_max = 1,
+                                     .load = 0.1 * i,
+                                     .load_low = 0.05 * i,
+                                     .load_high = 0.1 * i,
+                                     .load_trough = 0,
+                                     .load_peak = 1,
                                      .taken = NAN,
                                      .idle_poll = NAN,
                                      .steal = NAN,
@@ -133,7 +133,7 @@ TEST(until_the_next_picture_is_due_the_last_one_is_true) {
   publish();
   uint64_t published_ns = now_ns();
   assert_int_equal(update_at(published_ns), 1);
-  cores[1].busy = 0.75;
+  cores[1].load = 0.75;
   publish();
   clock_reads = 0;
   assert_int_equal(update_at(published_ns + INTERVAL_S * S * 9 / 10), 0);
@@ -144,7 +144,7 @@ TEST(until_the_next_picture_is_due_the_last_one_is_true) {
 
 TEST(offline_cores_and_cores_without_load_are_unknown) {
   cores[1].online = false;
-  cores[2].busy = NAN;
+  cores[2].load = NAN;
   publish();
   assert_int_equal(update_at(0), 1);
   assert_nan(load_of(1));
@@ -180,7 +180,7 @@ TEST(a_board_that_took_its_place_is_read) {
   board_close(board);
   board = board_open(BOARD_GROUP, &journal);
   snapshot.interval_ns = INTERVAL_S * S;
-  cores[0].busy = 0.5;
+  cores[0].load = 0.5;
   snapshot.periods_len = 3;
   publish();
   uint64_t later_ns = now_ns();

@@ -62,7 +62,7 @@ TEST(idle_polls_are_load_but_neither_taken_nor_hidden) {
     core = figures_play_seconds(&it, 10)->cores;
     assert_nan(core[0].idle_poll);
     assert_near(core[0].taken, 0.2, 0.003);
-    assert_near(core[1].busy, 0.5, 0.003);
+    assert_near(core[1].load, 0.5, 0.003);
     assert_near(core[1].idle_poll, 0.3, 0.003);
     assert_near(core[1].taken, 0.2, 0.003);
     assert_near(core[1].hidden, 0, 0.005);
@@ -89,7 +89,7 @@ TEST(while_idle_polls_are_unknown_so_is_what_is_taken) {
   core_set_add(&it.play.fake->stat_hidden, 1);
   figures_play_windows(&it, 2);
   struct core_figures *core = &figures_play_interval(&it)->cores[1];
-  assert_near(core->busy, 0.5, PLAY_EXACT);
+  assert_near(core->load, 0.5, PLAY_EXACT);
   assert_nan(core->idle_poll);
   assert_nan(core->taken);
 }
@@ -106,7 +106,7 @@ TEST(steal_is_a_share_of_wall_time) {
   assert_near(snapshot->cores[0].steal, 0, 1e-3);
   assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
   assert_near(snapshot->host.steal, 0.2, 1e-3);
-  assert_near(snapshot->cores[1].busy, 0.3, 1e-3);
+  assert_near(snapshot->cores[1].load, 0.3, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0,
               1e-3); /* steal is one of the columns */
 }
@@ -120,7 +120,7 @@ TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].hidden);
   assert_nan(snapshot->host.hidden);
-  assert_false(isnan(snapshot->cores[0].busy));
+  assert_false(isnan(snapshot->cores[0].load));
   assert_int_equal(snapshot->self.cores_tick_sampled, 2);
 }
 
@@ -131,7 +131,7 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
   for (int core = 0; core < 2; core++) {
-    assert_near(snapshot->cores[core].busy, 0.5, PLAY_EXACT);
+    assert_near(snapshot->cores[core].load, 0.5, PLAY_EXACT);
     assert_near(snapshot->cores[core].load_average[0], 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].hidden);
     assert_nan(snapshot->cores[core].unaccounted);
@@ -303,10 +303,11 @@ TEST(no_snapshot_of_256_cores_holds_a_figure_out_of_range) {
   for (int i = 0; i < 256; i++) {
     const struct core_figures *core = &snapshot->cores[i];
     assert_int_equal(core->core, i);
-    assert_near(core->busy, i / 255.0, PLAY_EXACT);
+    assert_near(core->load, i / 255.0, PLAY_EXACT);
     assert_near(core->load_average[2], i / 255.0, PLAY_EXACT);
-    assert_true(core->busy_min <= core->busy && core->busy <= core->busy_max);
-    assert_true(core->busy_min >= 0 && core->busy_max <= 1);
+    assert_true(core->load_trough <= core->load &&
+                core->load <= core->load_peak);
+    assert_true(core->load_trough >= 0 && core->load_peak <= 1);
   }
   assert_near(snapshot->host.load_average[0], 128, 1e-3);
 }

@@ -15,14 +15,14 @@ static struct core_figures busy_core(int number, double load) {
                                .online = true,
                                .source = SOURCE_IDLE,
                                .proof = PROOF_PROVEN,
-                               .busy = load,
-                               .busy_low = load - 0.003,
-                               .busy_high = load + 0.007,
-                               .busy_min = load / 2,
-                               .busy_max = load,
+                               .load = load,
+                               .load_low = load - 0.003,
+                               .load_high = load + 0.007,
+                               .load_trough = load / 2,
+                               .load_peak = load,
                                .taken = NAN,
                                .idle_poll = NAN,
-                               .sibling_busy = NAN,
+                               .sibling_load = NAN,
                                .load_average = {load, load, load},
                                .hidden = -0.005,
                                .steal = 0,
@@ -40,7 +40,7 @@ static struct fixture *machine_of(size_t cores) {
   for (size_t i = 0; i < cores; i++)
     fixture->core[i] = busy_core((int)i, (double)i / 1000);
   fixture->aggregate[0] = (struct aggregate_figures){
-      .name = "all", .cores_len = (int)cores, .busy = {0.5, 0.25, 0.75, 0.1}};
+      .name = "all", .cores_len = (int)cores, .load = {0.5, 0.25, 0.75, 0.1}};
   fixture->snapshot = (struct snapshot){
       .time_ns = UINT64_C(1795214532000000000),
       .interval_ns = UINT64_C(2000000000),
@@ -104,7 +104,7 @@ TEST(a_small_machine_gets_one_line_per_core) {
 TEST(what_is_taken_is_shown_if_it_is_less_than_a_load) {
   struct fixture *fixture = machine_of(2);
   for (int core = 0; core < 2; core++) {
-    fixture->core[core].busy = 0.5;
+    fixture->core[core].load = 0.5;
     fixture->core[core].taken = 0.5;
   }
   char *out = table_of(fixture, (struct screen){0});
@@ -119,7 +119,7 @@ TEST(idle_polls_are_shown_where_a_core_polls) {
   struct fixture *fixture = machine_of(2);
   char *out = table_of(fixture, (struct screen){0});
   assert_null(strstr(out, "idle_poll"));
-  fixture->core[1].busy = 0.5;
+  fixture->core[1].load = 0.5;
   fixture->core[1].taken = 0.2;
   fixture->core[1].idle_poll = 0.3;
   out = table_of(fixture, (struct screen){0});
@@ -129,7 +129,7 @@ TEST(idle_polls_are_shown_where_a_core_polls) {
 
 TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
   struct fixture *fixture = machine_of(2);
-  fixture->core[0].sibling_busy = 0.8734;
+  fixture->core[0].sibling_load = 0.8734;
   char *out = table_of(fixture, (struct screen){0});
   assert_non_null(
       strstr(out, " core  load %  error  min %  max % sibling %  1 min"));
@@ -141,7 +141,7 @@ TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
 
 TEST(an_unknown_value_is_a_dash_and_an_offline_core_is_named) {
   struct fixture *fixture = machine_of(2);
-  fixture->core[0].busy = fixture->core[0].hidden = NAN;
+  fixture->core[0].load = fixture->core[0].hidden = NAN;
   fixture->core[0].source = SOURCE_NONE;
   fixture->core[1].online = false;
   char *out = table_of(fixture, (struct screen){0});
@@ -212,7 +212,7 @@ TEST(in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted) {
 
 TEST(the_json_document_holds_every_core_and_null_for_the_unknown) {
   struct fixture *fixture = machine_of(2);
-  fixture->core[1].busy = NAN;
+  fixture->core[1].load = NAN;
   char error[128] = "";
   FILE *file = unit_open();
   assert_int_equal(load_json_write(file, &fixture->snapshot), 0);
@@ -241,8 +241,8 @@ static const char *line_of(const char *text, int line) {
 
 TEST(cores_are_ordered_by_the_chosen_column) {
   struct fixture *fixture = machine_of(3);
-  fixture->core[1].busy = 0.9;
-  fixture->core[2].busy = NAN;
+  fixture->core[1].load = 0.9;
+  fixture->core[2].load = NAN;
   struct screen screen = {.sort = 1};
   char *out = table_of(fixture, screen);
   assert_non_null(strstr(line_of(out, 0), ", by load %\n"));
@@ -330,7 +330,7 @@ TEST(colour_changes_no_character_of_any_table) {
   static const struct screen windows[] = {
       {0}, {.width = 80, .height = 24}, {.width = 27, .height = 9}};
   struct fixture *fixture = machine_of(64);
-  fixture->core[3].busy = 0.95;
+  fixture->core[3].load = 0.95;
   for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
     struct screen screen = windows[i];
     char *plain = table_of(fixture, screen);

@@ -30,11 +30,11 @@ static void fill_core(struct core_figures *core, int number) {
       .online = true,
       .source = SOURCE_IDLE,
       .proof = PROOF_PROVEN,
-      .busy = 0.5,
-      .busy_low = 0.5,
-      .busy_high = 0.75,
-      .busy_min = 0.25,
-      .busy_max = 0.75,
+      .load = 0.5,
+      .load_low = 0.5,
+      .load_high = 0.75,
+      .load_trough = 0.25,
+      .load_peak = 0.75,
       .load_average = {0.1, 0.2, 0.3, 0.4, 0.5},
       .hidden = 0.125,
       .unaccounted = -0.0625,
@@ -62,7 +62,7 @@ static void fill_core(struct core_figures *core, int number) {
 static void fill_aggregate(struct aggregate_figures *aggregate,
                            const char *name) {
   *aggregate = (struct aggregate_figures){.cores_len = 1,
-                                          .busy = {0.5, 0.25, 0.75, 0.125}};
+                                          .load = {0.5, 0.25, 0.75, 0.125}};
   for (int i = 0; i < TIMES; i++)
     aggregate->time[i] = (struct spread_figures){0.2, 0.1, 0.4, 0.05};
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
@@ -171,7 +171,7 @@ TEST(by_default_each_core_has_busy_and_load) {
     of_core_1 += strcmp(fake.values[i].list.plugin, "percore") == 0 &&
                  strcmp(fake.values[i].list.plugin_instance, "1") == 0;
   assert_int_equal(of_core_1, 2);
-  assert_value("percore-1/percent-busy", 50);
+  assert_value("percore-1/percent-load", 50);
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
@@ -180,7 +180,7 @@ static struct empty_polls polls;
 static void dispatch_loads(const double *loads, size_t len, unsigned n) {
   struct snapshot *snapshot = make_snapshot(len, n);
   for (size_t i = 0; i < len; i++)
-    snapshot->cores[i].busy = loads[i];
+    snapshot->cores[i].load = loads[i];
   empty_polls_subtract(&polls, snapshot);
   dispatch_and_free(snapshot);
 }
@@ -195,7 +195,7 @@ TEST(empty_polls_leave_room_and_other_work_does_not) {
   polls = (struct empty_polls){
       .stamp_ns = START, .end = 2, .polled_empty = {0.7, 0.05}};
   dispatch_loads((double[]){1, 1, 0.92, 0.3}, 4, 0);
-  assert_value("percore-0/percent-busy", 100);
+  assert_value("percore-0/percent-load", 100);
   assert_value("percore-0/percent-taken", 30);
   assert_value("percore-1/percent-taken", 95);
   assert_value("percore-2/percent-taken", 92);
@@ -212,7 +212,7 @@ static void dispatch_idle_polls(double polled_empty) {
   polls = (struct empty_polls){.stamp_ns = polled_empty > 0 ? START : 0,
                                .end = 1,
                                .polled_empty = {polled_empty}};
-  snapshot->cores[0].busy = snapshot->cores[1].busy = 0.95;
+  snapshot->cores[0].load = snapshot->cores[1].load = 0.95;
   snapshot->cores[0].taken = 0.6;
   snapshot->cores[0].idle_poll = 0.35;
   snapshot->cores[1].taken = 0.95;
@@ -248,10 +248,10 @@ TEST(old_empty_polls_leave_no_room) {
 
 TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures) {
   dispatch_host(2, 0);
-  assert_value("percore_host-all/percent-cores_mean", 50);
-  assert_value("percore_host-node0/percent-cores_min", 25);
-  assert_value("percore_host-node1/percent-cores_max", 75);
-  assert_value("percore_host-node1/percent-cores_stddev", 12.5);
+  assert_value("percore_host-all/percent-load_mean", 50);
+  assert_value("percore_host-node0/percent-load_min", 25);
+  assert_value("percore_host-node1/percent-load_max", 75);
+  assert_value("percore_host-node1/percent-load_stddev", 12.5);
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
   assert_value("percore_host-all/gauge-hidden", 10);
@@ -296,10 +296,10 @@ TEST(every_option_adds_its_values) {
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->periods_len = 5;
   dispatch_and_free(snapshot);
-  assert_value("percore-0/percent-busy_low", 50);
-  assert_value("percore-0/percent-busy_high", 75);
-  assert_value("percore-0/percent-busy_min", 25);
-  assert_value("percore-0/percent-busy_max", 75);
+  assert_value("percore-0/percent-load_low", 50);
+  assert_value("percore-0/percent-load_high", 75);
+  assert_value("percore-0/percent-load_trough", 25);
+  assert_value("percore-0/percent-load_peak", 75);
   assert_value("percore-0/gauge-hidden", 12.5);
   assert_value("percore-0/gauge-unaccounted", -6.25);
   assert_value("percore-0/percent-steal", 1);
@@ -317,10 +317,10 @@ TEST(every_option_adds_its_values) {
   assert_absent("percore-0/percent-softirq_net_tx");
   assert_value("percore-0/percent-guest", 30);
   assert_value("percore-0/percent-iowait", 5);
-  assert_value("percore_host-all/percent-cores_user_mean", 20);
-  assert_value("percore_host-node0/percent-cores_softirq_min", 10);
-  assert_value("percore_host-node1/percent-cores_irq_max", 40);
-  assert_value("percore_host-node1/percent-cores_iowait_stddev", 5);
+  assert_value("percore_host-all/percent-user_mean", 20);
+  assert_value("percore_host-node0/percent-softirq_min", 10);
+  assert_value("percore_host-node1/percent-irq_max", 40);
+  assert_value("percore_host-node1/percent-iowait_stddev", 5);
   assert_value("percore-0/gauge-waiting", 0.75);
   assert_value("percore-0/contextswitch", 12345);
   assert_value("percore-0/cpufreq", 2.5e9);
@@ -530,8 +530,8 @@ TEST(unknown_figures_are_not_dispatched) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(2, 0);
   struct core_figures *core = &snapshot->cores[0];
-  core->busy = core->busy_min = core->busy_max = NAN;
-  core->busy_low = core->busy_high = NAN;
+  core->load = core->load_trough = core->load_peak = NAN;
+  core->load_low = core->load_high = NAN;
   core->load_average[1] = NAN;
   core->hidden = core->unaccounted = INFINITY;
   core->steal = core->frequency_hz = core->ipc = -INFINITY;
@@ -541,7 +541,7 @@ TEST(unknown_figures_are_not_dispatched) {
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
   snapshot->aggregates[1].cores_len = 0;
-  snapshot->aggregates[2].busy.mean = NAN;
+  snapshot->aggregates[2].load.mean = NAN;
   snapshot->self.lateness_s = NAN;
   dispatch_and_free(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
@@ -551,7 +551,7 @@ TEST(unknown_figures_are_not_dispatched) {
     for (size_t v = 0; v < value->list.values_len && !derive; v++)
       assert_true(isfinite(value->values[v].gauge));
   }
-  assert_absent("percore-0/percent-busy");
+  assert_absent("percore-0/percent-load");
   assert_absent("percore-0/load");
   assert_absent("percore-0/gauge-hidden");
   assert_absent("percore-0/percent-steal");
@@ -561,25 +561,25 @@ TEST(unknown_figures_are_not_dispatched) {
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_absent("percore_host-all/load");
   assert_absent("percore_host-all/gauge-hidden");
-  assert_absent("percore_host-node0/percent-cores_min");
-  assert_absent("percore_host-node1/percent-cores_mean");
-  assert_value("percore_host-node1/percent-cores_min", 25);
+  assert_absent("percore_host-node0/percent-load_min");
+  assert_absent("percore_host-node1/percent-load_mean");
+  assert_value("percore_host-node1/percent-load_min", 25);
   assert_absent("percore_host-self/duration-lateness");
-  assert_value("percore-1/percent-busy", 50);
+  assert_value("percore-1/percent-load", 50);
 }
 
 TEST(shares_are_clamped_to_0_and_100_percent) {
   config.load.sample_interval_s = 1;
   struct snapshot *snapshot = make_snapshot(2, 0);
-  snapshot->cores[0].busy = 1.004;
-  snapshot->cores[0].busy_max = 7;
-  snapshot->cores[1].busy = -0.004;
+  snapshot->cores[0].load = 1.004;
+  snapshot->cores[0].load_peak = 7;
+  snapshot->cores[1].load = -0.004;
   snapshot->cores[1].load_average[0] = 1.01;
   snapshot->host.steal = -0.1;
   dispatch_and_free(snapshot);
-  assert_value("percore-0/percent-busy", 100);
-  assert_value("percore-0/percent-busy_max", 100);
-  assert_value("percore-1/percent-busy", 0);
+  assert_value("percore-0/percent-load", 100);
+  assert_value("percore-0/percent-load_peak", 100);
+  assert_value("percore-1/percent-load", 0);
   assert_three("percore-1/load", 1, 0.2, 0.3);
   assert_value("percore_host-all/percent-steal", 0);
 }
@@ -595,9 +595,9 @@ TEST(a_core_that_is_offline_has_no_values) {
   struct snapshot *snapshot = make_snapshot(2, 0);
   snapshot->cores[0].online = false;
   dispatch_and_free(snapshot);
-  assert_absent("percore-0/percent-busy");
+  assert_absent("percore-0/percent-load");
   assert_absent("percore-0/load");
-  assert_value("percore-1/percent-busy", 50);
+  assert_value("percore-1/percent-load", 50);
 }
 
 TEST(steal_of_the_host_is_reported_only_under_a_hypervisor) {
@@ -612,16 +612,16 @@ TEST(values_that_are_switched_off_are_left_out) {
   config.load.report_per_core = false;
   config.sampler.figures.run_queue = false;
   dispatch_host(2, 0);
-  assert_absent("percore-0/percent-busy");
+  assert_absent("percore-0/percent-load");
   assert_absent("percore-0/gauge-hidden");
   assert_absent("percore_host-all/load-runqueue");
-  assert_value("percore_host-all/percent-cores_mean", 50);
+  assert_value("percore_host-all/percent-load_mean", 50);
   fake_reset();
   config.load.report_per_core = true;
   config.load.report_host = false;
   dispatch_host(2, 1);
-  assert_value("percore-0/percent-busy", 50);
-  assert_absent("percore_host-all/percent-cores_mean");
+  assert_value("percore-0/percent-load", 50);
+  assert_absent("percore_host-all/percent-load_mean");
   assert_absent("percore_host-all/load");
   assert_value("percore_host-self/gauge-cores_online", 2);
 }

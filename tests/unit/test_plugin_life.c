@@ -196,8 +196,8 @@ TEST(each_snapshot_is_dispatched_without_a_read) {
 
 /* Of two cores that poll all the time, one without finding work. */
 TEST(what_the_thread_of_regions_tells_of_empty_polls_is_not_taken) {
-  struct core_figures cores[] = {{.core = 0, .online = true, .busy = 1},
-                                 {.core = 1, .online = true, .busy = 1}};
+  struct core_figures cores[] = {{.core = 0, .online = true, .load = 1},
+                                 {.core = 1, .online = true, .load = 1}};
   struct snapshot snapshot = {
       .time_ns = 1000 * SECOND, .cores_len = 2, .cores = cores};
   const struct topology none = {0};

@@ -582,7 +582,7 @@ TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
   poll_round(slot, 1);
   play_round(SECOND);
   assert_true(gauge("percore", "1", "useful") == 100);
-  assert_true(gauge("percore_host", "all", "cores_useful_mean") == 100);
+  assert_true(gauge("percore_host", "all", "useful_mean") == 100);
   percore_sleep(slot);
   play_round(SECOND);
   for (int i = 0; i < 5; i++) {
@@ -618,7 +618,7 @@ TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares) {
     play_round(SECOND);
   }
   assert_near(gauge("percore", "1", "useful"), 75, 1e-9);
-  assert_near(gauge("percore_host", "all", "cores_useful_mean"), 75, 1e-9);
+  assert_near(gauge("percore_host", "all", "useful_mean"), 75, 1e-9);
   for (int i = 0; i < 3; i++)
     percore_detach(i < 2 ? east : west, slots[i]);
 }
@@ -686,7 +686,7 @@ TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck) {
     play_round(SECOND);
   }
   assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
-  assert_near(gauge("percore_host", "all", "cores_useful_max"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "useful_max"), 25, 1e-9);
   assert_count(HOST "port_packets", "all", "a", 28);
   assert_int_equal(snapshot->workers_stuck, 1);
   assert_int_equal(told("unit are stuck on no core"), 1);
@@ -709,7 +709,7 @@ TEST(cores_that_are_not_measured_have_no_useful_load) {
   percore_detach(region, idle);
   assert_true(gauge("percore", "0", "useful") == 100);
   assert_none("percore", "1", "useful");
-  assert_true(gauge("percore_host", "all", "cores_useful_mean") == 100);
+  assert_true(gauge("percore_host", "all", "useful_mean") == 100);
 }
 
 TEST(
@@ -729,7 +729,7 @@ TEST(
   assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
   assert_none("percore", "2", "useful");
   assert_none("percore", "3", "useful");
-  assert_near(gauge("percore_host", "all", "cores_useful_max"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "useful_max"), 25, 1e-9);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "this host does not have core 2"));
   percore_detach(region, real);
