@@ -13,6 +13,7 @@ EXTRA_DIST += \
 	contrib/demo \
 	contrib/demo-backends \
 	contrib/demo-xdp \
+	contrib/lines \
 	contrib/rpm \
 	contrib/setup.sh \
 	contrib/systemd \
@@ -36,11 +37,12 @@ examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
 	collectd/*.conf collectd/*.md collectd/*.yml collectd/*.service \
 	producers/*.c producers/*.py producers/*.rs producers/xdp/*.c))
 dist_examples_SCRIPTS = contrib/producers/xdp/load contrib/wake/wult-result
-AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = $(dist_examples_SCRIPTS)
+AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = $(dist_examples_SCRIPTS) $(dist_dashboards_SCRIPTS)
 
 # The tarball includes the dashboards, so that percore can be built without Python.
 dashboardsdir = $(docdir)/dashboards
-dist_dashboards_DATA = contrib/dashboards/README.md
+dist_dashboards_DATA = contrib/dashboards/README.md contrib/dashboards/graphite_wsgi.py
+dist_dashboards_SCRIPTS = contrib/dashboards/graphite_dashboard.py
 if DASHBOARDS
 dashboards_json = \
 	contrib/dashboards/grafana-fleet-graphite.json \

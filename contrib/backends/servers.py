@@ -18,6 +18,7 @@ import time
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+DASHBOARDS = os.path.join(os.path.dirname(HERE), 'dashboards')
 COLLECTD_SAMPLES = os.path.join(HERE, os.pardir, 'collectd')
 DEBIAN_PYTHON = '/usr/bin/python3'  # Debian's graphite needs Debian's Python
 TYPES_DB = '/usr/share/collectd/types.db'
@@ -244,7 +245,7 @@ class Stack:
         link = os.path.join(folder, 'whisper')
         if not os.path.islink(link):
             os.symlink(carbon.whisper, link)
-        env = {'PERCORE_GRAPHITE': folder, 'PYTHONPATH': HERE,
+        env = {'PERCORE_GRAPHITE': folder, 'PYTHONPATH': f'{HERE}:{DASHBOARDS}',
                'PERCORE_CARBONLINK_PORT': str(carbon.link_port),
                'PYTHONDONTWRITEBYTECODE': '1',
                'GRAPHITE_SETTINGS_MODULE': 'graphite_settings'}

@@ -153,8 +153,11 @@ LONG_TESTS += tests/integration/test_compare.py \
 endif
 
 EXTRA_DIST += tests/integration/abi tests/integration/test_abi.py \
-	tests/integration/test_documents.py tests/integration/test_otel.py
-TESTS += tests/integration/test_abi.py tests/integration/test_documents.py
+	tests/integration/test_documents.py tests/integration/test_house.py \
+	tests/integration/test_otel.py
+TESTS += tests/integration/test_abi.py tests/integration/test_documents.py \
+	tests/integration/test_house.py
+
 if PLUGIN
 TESTS += tests/integration/test_otel.py
 endif

@@ -16,7 +16,6 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "contrib/COMPARISON.
 # What a build makes.
 MADE = re.compile(r"^(grafana-|graphite-web\.json|build)|\.lskel\.h$")
 FILE = re.compile(r"^[a-z][\w.-]*\.(?:[ch]|hpp|py|mk|pod|conf|md|json|yml|ac|service)$")
-LINES_AT_MOST = 800
 
 
 def text_of(name):
@@ -86,14 +85,6 @@ def test_folders():
         listed = set(re.findall(r"\bsrc/(\w+)\b", text_of(name)))
         for folder in next(os.walk(os.path.join(ROOT, "src")))[1]:
             check(folder in listed, f"{name}: src/{folder}")
-
-
-def test_lengths():
-    """no C file of src has more than 800 lines"""
-    for path in files_of("src"):
-        if path.endswith((".c", ".h")) and not path.endswith(".lskel.h"):
-            lines = text_of(path).count("\n")
-            check(lines <= LINES_AT_MOST, f"{path} has {lines} lines")
 
 
 def test_measured():
