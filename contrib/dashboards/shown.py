@@ -86,8 +86,7 @@ LOAD = 'green up to 70 %, yellow up to 90 %, red above'
 ROOM = 'green from 30 % on, yellow from 10 % on, red below'
 CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
 WHY = ('user', 'system', 'irq', 'softirq')  # without ReportTime, and only of all cores
-CONTEXTS = ('softirq_idle', 'softirq_tasks', 'softirq_ksoftirqd')
-VECTORS = tuple(f'softirq_{name}' for name in (
+SOFTIRQS = tuple(f'softirq_{name}' for name in (
     'hi', 'timer', 'net_tx', 'net_rx', 'block', 'irq_poll', 'tasklet', 'sched', 'hrtimer', 'rcu'))
 CSTATES = ('cstate_*', 'idle_poll')
 SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
@@ -246,16 +245,12 @@ HOST_ROWS = [
     ], collapsed=True),
     Row('Hard interrupts and softirqs, measured (ReportSoftirq true)', [
         Panel('timeseries', 'Softirqs of each core', [percent('$core', 'softirq_all')], (12, 8),
-              'Time in softirqs, whatever they ran in. Hard interrupts within them are in the '
-              'next panel.', 'percent', from_zero=True),
+              'Time in softirqs, whatever they ran in. Most tools count those on an idle core '
+              'as idle.', 'percent', from_zero=True),
         Panel('timeseries', 'Hard interrupts of each core', [percent('$core', 'hardirq')], (12, 8),
               'Time in the handlers of interrupts.', 'percent', from_zero=True),
-        Panel('timeseries', 'What softirqs ran in, mean of the cores',
-              [percent('$core', CONTEXTS, legend='type_instance', over='mean')], (12, 8),
-              'idle: most tools count this time as idle. ksoftirqd: softirqs that were too many '
-              'to be run at once.', 'percent', stacked=True),
         Panel('timeseries', 'Softirqs by kind, mean of the cores',
-              [percent('$core', VECTORS, legend='type_instance', over='mean')], (12, 8),
+              [percent('$core', SOFTIRQS, legend='type_instance', over='mean')], (24, 8),
               'net_rx: received packets and XDP.', 'percent', stacked=True),
     ], collapsed=True),
     Row('C-states, frequency, instructions (ReportCStates, ReportFrequency, ReportIPC)', [

@@ -43,8 +43,7 @@ def _core_metrics(core):
     yield metric('percent', 'useful', lambda k: 12.5 * core)
     for share, name in enumerate(CLASSES):
         yield metric('percent', name, lambda k, share=share: share + core / 4)
-    for name, share in (('hardirq', 1.5), ('softirq_all', 12.5), ('softirq_idle', 8.5),
-                        ('softirq_tasks', 3.0), ('softirq_ksoftirqd', 1.0),
+    for name, share in (('hardirq', 1.5), ('softirq_all', 12.5),
                         ('softirq_net_rx', 9.25), ('softirq_timer', 3.25)):
         yield metric('percent', name, lambda k, share=share: share + core / 8)
     yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
