@@ -45,6 +45,7 @@ PluginDir "{collectd}"
 <Plugin percore>
   SysRoot "{root}"
   <Load>
+    ReportSelf true
     SampleInterval 0.25
     ReportHidden true
     ReportCStates true
@@ -179,13 +180,13 @@ class Demo:
         """Returns whether every database has received the load of a core."""
         if self.graphite:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
-                                        f'collectd.{HOST}.percore.*.percent.busy') as answer:
-                if b'busy' not in answer.read():
+                                        f'collectd.{HOST}.percore.*.percent.load') as answer:
+                if b'load' not in answer.read():
                     return False
         if self.prometheus:
             with urllib.request.urlopen(f'{self.prometheus.url}/api/v1/query?query='
                                         'collectd_percore_percent') as answer:
-                if b'busy' not in answer.read():
+                if b'load' not in answer.read():
                     return False
         return True
 
@@ -204,8 +205,8 @@ def say(text=''):
 
 # Pages of Prometheus's own web interface.
 PAGES = (
-    ('Cores by room', 'graph', 'sort_desc(100 - core:percore_taken:percent)'),
-    ('Hosts by room', 'graph', 'sort_desc(host:percore_room:percent)'),
+    ('Cores by room', 'graph', 'sort_desc(core:percore_room:percent)'),
+    ('Hosts by room', 'graph', 'sort_desc(set:percore_room:percent{set="all"})'),
     ('Alerts', 'alerts', None),
 )
 

@@ -54,7 +54,7 @@ class InfluxDB:
             variable('core', 'Cores', 'SHOW TAG VALUES FROM "percore_shortterm" '
                      f'WITH KEY = "instance" {host}', source, **several()),
             variable('set', 'Set of cores', 'SHOW TAG VALUES FROM "percore_host_value" '
-                     f'WITH KEY = "instance" {host} AND "type_instance" = \'cores_mean\'',
+                     f'WITH KEY = "instance" {host} AND "type_instance" = \'load_mean\'',
                      source, sort=1),
             variable('counter', 'Counter of a region',
                      f'SHOW SERIES FROM /^percore_host_.+_value$/ {host} AND "type" = \'derive\'',
@@ -143,7 +143,7 @@ class Graphite:
         return found + [
             expand('core', 'Cores', '$prefix.$host.percore.*', r'/\.percore\.([^.]+)$/',
                    **several()),
-            expand('set', 'Set of cores', '$prefix.$host.percore_host.*.percent.cores_mean',
+            expand('set', 'Set of cores', '$prefix.$host.percore_host.*.percent.load_mean',
                    r'/\.percore_host\.([^.]+)\./', sort=1),
             expand('counter', 'Counter of a region', '$prefix.$host.percore_host_*.all.derive.*',
                    r'/\.percore_host_([^.]+)\./', sort=1),
@@ -231,7 +231,7 @@ class Prometheus:
             values('core', 'Cores', 'collectd_percore_load_shortterm{host="$host"}', 'core',
                    **several()),
             values('set', 'Set of cores',
-                   'collectd_percore_host_percent{host="$host", type="cores_mean"}', 'set',
+                   'collectd_percore_host_percent{host="$host", type="load_mean"}', 'set',
                    sort=1),
             values('counter', 'Counter of a region',
                    '{__name__=~"collectd_percore_host_.+_derive_total", host="$host"}',

@@ -82,17 +82,19 @@ FIELD_UNITS = (
     ('percent', 'percent', 'percent'),
 )
 
-ROOM = 'green up to 70 %, yellow up to 90 %, red above'
+LOAD = 'green up to 70 %, yellow up to 90 %, red above'
+ROOM = 'green from 30 % on, yellow from 10 % on, red below'
 CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
+WHY = ('user', 'system', 'irq', 'softirq')  # without ReportTime, and only of all cores
 SOFTIRQS = tuple(f'softirq_{name}' for name in (
     'hi', 'timer', 'net_tx', 'net_rx', 'block', 'irq_poll', 'tasklet', 'sched', 'hrtimer', 'rcu'))
 CSTATES = ('cstate_*', 'idle_poll')
 SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
-EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped',
-          'rows_left_out', 'new_rows_left_out')
-# Marked on the dashboard of a host, because a load may change with its source.
+EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped')
+# Marked on the dashboard of a host, because a load may change with its source; with
+# ReportSelf.
 SOURCE_CHANGES = Series('self', 'derive', 'source_changes', legend='change of source')
-REGION_EVENTS = ('attaches_refused', 'row_adds_refused')
+REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_left_out', 'new_rows_left_out')
 
 
 def region(fields, type, names, **more):
@@ -107,60 +109,60 @@ HOST_ROWS = [
         Panel('stat', 'Busy cores', averages('all')[:1], (4, 4),
               'Sum of the load averages of all cores over one minute: the work of this host '
               'would fill this many cores.', decimals=2),
-        Panel('stat', 'Mean load', [percent('$set', 'cores_mean', legend='mean')], (4, 4),
-              f'Mean load of the chosen set of cores: {ROOM}.', 'percent', room=True),
-        Panel('stat', 'Least busy core', [percent('$set', 'cores_min', legend='min')], (4, 4),
-              'Load of the core with the most room. If it is red, no core has room.',
+        Panel('stat', 'Room', [percent('$set', 'room_mean', legend='mean')], (4, 4),
+              f'Mean room of the chosen set of cores: {ROOM}.', 'percent', room=True),
+        Panel('stat', 'Least room', [percent('$set', 'room_min', legend='min')], (4, 4),
+              'Room of the core that has least. A pipeline is as fast as this core.',
               'percent', room=True),
-        Panel('stat', 'Busiest core', [percent('$set', 'cores_max', legend='max')], (4, 4),
-              'Load of the core with the least room. A pipeline is as fast as this core.',
-              'percent', room=True),
+        Panel('stat', 'Mean load', [percent('$set', 'load_mean', legend='mean')], (4, 4),
+              f'Mean load of the chosen set of cores: {LOAD}.', 'percent', load=True),
         Panel('stat', 'Cores without a value', [own('cores_without_value', legend='without')],
               (4, 4), 'Cores that are online and could not be measured. If this is not 0, the '
               'figures on this page do not cover the whole host.', alarm_from=1),
-        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'busy')], (11, 12),
-              f'Share of time in which the core was not halted: {ROOM}. A core whose sibling '
+        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'load')], (11, 12),
+              f'Share of time in which the core was not halted: {LOAD}. A core whose sibling '
               'hardware thread is busy has about half its room. A core that polls is always '
-              'full; "Cores by room" shows how much of it is taken.', 'percent', room=True),
+              'full; "Cores by room" shows how much room it has.', 'percent', load=True),
         Panel('bargauge', 'Useful load of polling cores', [percent('$core', 'useful')], (5, 12),
-              f'Share of time in which a polling worker had work: {ROOM}. Only for a fast path '
-              'that publishes it, see percore(3).', 'percent', room=True),
+              f'Share of time in which a polling worker had work: {LOAD}. Only for a fast path '
+              'that publishes it, see percore(3).', 'percent', load=True),
         Panel('table', 'Cores by room',
-              [percent('$core', 'busy'), percent('$core', 'taken')], (8, 12),
-              'Means over the time shown; the core with the most room first. Taken is the load '
-              'without polls that found nothing; where nothing polls, all of the load is taken.',
+              [percent('$core', 'room'), percent('$core', 'load')], (8, 12),
+              'Means over the time shown; the core with the most room first. Room is what the '
+              'load leaves, and polls that found nothing.',
               'percent', room=True, name='Core',
-              columns=({'mean': 'Load'}, {'mean': 'Taken'}),
-              sparse=('Taken',), by_least_of=('Load', 'Taken')),
+              columns=({'mean': 'Room'}, {'mean': 'Load'}), loads=('Load',), descending=True),
     ]),
     Row('Load per core', [
-        Panel('heatmap', 'Load of each core over time', [percent('$core', 'busy')], (24, 10),
+        Panel('heatmap', 'Load of each core over time', [percent('$core', 'load')], (24, 10),
               'One line per core. It shows work that moves from core to core, and cores that '
               'are never used.', 'percent'),
-        Panel('timeseries', 'Load of each core', [percent('$core', 'busy')], (12, 9),
+        Panel('timeseries', 'Load of each core', [percent('$core', 'load')], (12, 9),
               'Mean over each interval.', 'percent', full=True),
-        Panel('timeseries', 'Highest load within an interval (option SampleInterval)',
-              [percent('$core', 'busy_max', thin='max')], (12, 9),
-              'The busiest sample of each interval: bursts that the mean hides. Only with the '
-              'option SampleInterval, see collectd-percore(5).', 'percent', full=True),
+        Panel('timeseries', 'Room of each core', [percent('$core', 'room')], (12, 9),
+              'What the load leaves, and the time in which workers or the idle loop polled and '
+              'found nothing.', 'percent', full=True),
         Panel('timeseries', 'Spread over the cores ($set)',
-              [percent('$set', 'cores_min', legend='min', thin='min'),
-               percent('$set', 'cores_mean', legend='mean'),
-               percent('$set', 'cores_max', legend='max', thin='max'),
-               percent('$set', 'cores_stddev', legend='standard deviation')], (24, 8),
+              [percent('$set', 'load_min', legend='min', thin='min'),
+               percent('$set', 'load_mean', legend='mean'),
+               percent('$set', 'load_max', legend='max', thin='max'),
+               percent('$set', 'load_stddev', legend='standard deviation')], (24, 8),
               'If the band is wide, the work is badly spread.', 'percent', full=True, band=True),
     ]),
+    Row('Peaks and troughs (SampleInterval)', [
+        Panel('timeseries', 'Highest load of a sample', [percent('$core', 'load_peak', thin='max')],
+              (12, 9), 'The busiest sample of each interval: bursts that the mean hides.',
+              'percent', full=True),
+        Panel('timeseries', 'Lowest load of a sample',
+              [percent('$core', 'load_trough', thin='min')], (12, 9),
+              'The idlest sample of each interval.', 'percent', full=True),
+    ], collapsed=True),
     Row('Fast path: regions', [
-        Panel('timeseries', 'What is taken of each core', [percent('$core', 'taken')], (8, 8),
-              'A core that polls is always busy. This is its load without polls that found '
-              'nothing.', 'percent', full=True),
-        Panel('timeseries', 'Useful load of polling cores', [percent('$core', 'useful')], (8, 8),
+        Panel('timeseries', 'Useful load of polling cores', [percent('$core', 'useful')], (12, 8),
               'The share of time in which the workers of a core had work.', 'percent', full=True),
-        Panel('timeseries', 'Useful load, spread over the polling cores ($set)',
-              [percent('$set', f'cores_useful_{figure}', legend=figure, thin=figure)
-               for figure in ('min', 'mean', 'max')], (8, 8),
-              'If the band is wide, the work is badly spread over the workers.', 'percent',
-              full=True),
+        Panel('timeseries', 'Useful load, mean of the polling cores ($set)',
+              [percent('$set', 'useful_mean', legend='mean')], (12, 8),
+              'Of the chosen set of cores.', 'percent', full=True),
         Panel('timeseries', '$counter of each core, all rows',
               [Series('$core', 'derive', ('*',), legend='field instance', rate=True, over='sum',
                       plugin='percore_${counter}')], (12, 9),
@@ -182,10 +184,19 @@ HOST_ROWS = [
               'short', from_zero=True, fields='values'),
         Panel('timeseries', 'Regions and their workers',
               [own(('regions', 'regions_silent', 'regions_stale', 'workers_stuck'),
-                   legend='type_instance')], (24, 6),
+                   legend='type_instance')], (8, 7),
               'silent: the producer listens but does not answer. stale: all of its workers '
               'are stuck. stuck: a worker is awake and no longer polls.', 'short',
               from_zero=True),
+        Panel('timeseries', 'Memory of regions', [own('regions_memory', legend='memory')],
+              (8, 7), 'Memory that collectd uses for rows of regions. MaxMemory is the limit; one '
+              'region gets at most half of it.', 'bytes', from_zero=True),
+        Panel('timeseries', 'Events of regions',
+              [Series('self', 'derive', REGION_EVENTS, legend='type_instance', rate=True)], (8, 7),
+              'Should be 0. attaches_refused: threads without a slot; their counts are lost. '
+              'row_adds_refused: a table is full. rows_left_out: rows that are counted only in '
+              '`other`; new_rows_left_out: because a program names its rows anew all the time.',
+              'ops', from_zero=True),
     ], collapsed=True),
     Row('Load averages', [
         Panel('timeseries', 'Busy cores',
@@ -203,29 +214,28 @@ HOST_ROWS = [
           for value, name in (('shortterm', '1 min'), ('midterm', '5 min'),
                               ('longterm', '15 min'))),
     ]),
-    Row('Hidden and unaccounted work', [
+    Row('What the load is', [
+        Panel('timeseries', 'Classes of time, mean of all cores',
+              [percent('all', f'{name}_mean', legend=name) for name in WHY], (12, 8),
+              'The columns of /proc/stat, as seen by the timer tick. What it does not see is '
+              'in hidden.', 'percent', stacked=True),
         Panel('timeseries', 'Host, in points of the load of all cores',
               [Series('all', 'gauge', 'hidden', legend='hidden'),
-               Series('all', 'gauge', 'unaccounted', legend='unaccounted'),
-               percent('all', 'steal', legend='steal')], (24, 7),
+               percent('all', 'steal', legend='steal')], (12, 8),
               'hidden: load that the columns of /proc/stat lack, because it slept when the '
-              'timer tick came; top(1) does not show it. unaccounted: time that is in no '
-              'column; not reported where all loads come from idle, because it then equals '
-              'hidden. steal: time that the hypervisor gave to others, reported only under a '
-              'hypervisor; hardware counters leave it out of the load, idle may include it.',
-              'percent', dashed='unaccounted'),
+              'timer tick came; top(1) does not show it. steal: time that the hypervisor gave '
+              'to others, reported only under a hypervisor; hardware counters leave it out of '
+              'the load, idle may include it.', 'percent', dashed='steal'),
     ]),
-    Row('Hidden and unaccounted work of each core (ReportHidden true)', [
-        Panel('timeseries', 'Hidden', [Series('$core', 'gauge', 'hidden')], (8, 8),
+    Row('Hidden work and steal of each core (ReportHidden true)', [
+        Panel('timeseries', 'Hidden', [Series('$core', 'gauge', 'hidden')], (12, 8),
               'Load minus the busy columns of /proc/stat, in points.', 'percent'),
-        Panel('timeseries', 'Unaccounted', [Series('$core', 'gauge', 'unaccounted')], (8, 8),
-              'Time in no column of /proc/stat, in points.', 'percent'),
-        Panel('timeseries', 'Steal', [percent('$core', 'steal')], (8, 8),
+        Panel('timeseries', 'Steal', [percent('$core', 'steal')], (12, 8),
               'Time that the hypervisor gave to others.', 'percent', from_zero=True),
     ], collapsed=True),
     Row('What the timer tick saw (ReportTime true)', [
         Panel('timeseries', 'Classes of time, mean of the cores ($set)',
-              [percent('$set', f'cores_{name}_mean', legend=name) for name in CLASSES], (24, 8),
+              [percent('$set', f'{name}_mean', legend=name) for name in CLASSES], (24, 8),
               'The columns of /proc/stat. What the tick does not see is in hidden.', 'percent',
               stacked=True),
         *(Panel('timeseries', f'{name} of each core',
@@ -295,46 +305,41 @@ HOST_ROWS = [
               'In percent of one core.', 'percent', from_zero=True),
     ], collapsed=True),
     Row('Load averages over further periods (Period)', [
-        Panel('timeseries', 'Busy cores', [Series('all', 'gauge', ('load_*',),
-                                                  legend='type_instance')], (12, 8),
-              'Over the periods of the option Period.', 'short', from_zero=True),
-        Panel('timeseries', 'Each core', [Series('$core', 'gauge', ('load_*',),
-                                                 legend='instance type_instance')], (12, 8),
-              'Over the periods of the option Period.', 'percentunit', full=True),
+        Panel('timeseries', 'Mean of all cores', [percent('all', ('load_[1-9]*',),
+                                                          legend='type_instance')], (12, 8),
+              'Over the periods of the option Period.', 'percent', full=True),
+        Panel('timeseries', 'Each core', [percent('$core', ('load_[1-9]*',),
+                                                  legend='instance type_instance')], (12, 8),
+              'Over the periods of the option Period.', 'percent', full=True),
     ], collapsed=True),
     Row('percore itself', [
         Panel('timeseries', 'Cores',
-              [own(('cores_online', 'cores_without_value', 'cores_unproven',
-                    'cores_tick_sampled'), legend='type_instance')], (8, 7),
+              [own(('cores_online', 'cores_without_value'), legend='type_instance')], (12, 7),
+              'Without a value: online, and could not be measured.', 'short', from_zero=True),
+        Panel('timeseries', 'CPU time of the sampling thread',
+              [percent('self', 'sampler_cpu', legend='sampler')], (12, 7),
+              'In percent of one core.', 'percent', from_zero=True),
+    ]),
+    Row('More about percore itself (ReportSelf true)', [
+        Panel('timeseries', 'Cores whose source is in doubt',
+              [own(('cores_unproven', 'cores_tick_sampled'), legend='type_instance')], (12, 7),
               'unproven: the source could not be tested here. tick_sampled: on this kernel the '
               'source idle knows only what the timer tick saw.', 'short', from_zero=True),
         Panel('timeseries', 'Cores by source of their load',
-              [own(SOURCES, legend='type_instance')], (8, 7),
+              [own(SOURCES, legend='type_instance')], (12, 7),
               'Sources differ where a core polls in the idle loop, is stolen by a hypervisor or '
               'handles many softirqs; a step in a load at a change of source is due to that. '
               'A vertical line in each graph marks a change; collectd\'s log has both loads.', 'short', from_zero=True),
         Panel('timeseries', 'Events',
-              [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
-              'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '
-              'rows_left_out: rows of regions that are counted only in `other`; '
-              'new_rows_left_out: because a program names its rows anew all the time.', 'ops',
-              from_zero=True),
+              [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (12, 7),
+              'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine.',
+              'ops', from_zero=True),
         Panel('timeseries', 'Worst lateness and cost of a sample',
               [Series('self', 'duration', ('lateness', 'sample_cost'), legend='type_instance',
                       value='seconds', thin='max')], (12, 7),
               'How late the sampling thread woke up, and how long it took to read all cores.',
               's', from_zero=True),
-        Panel('timeseries', 'Memory of regions', [own('regions_memory', legend='memory')],
-              (12, 7), 'Memory that collectd uses for rows of regions. MaxMemory is the limit; one '
-              'region gets at most half of it.', 'bytes', from_zero=True),
-        Panel('timeseries', 'Events of regions',
-              [Series('self', 'derive', REGION_EVENTS, legend='type_instance', rate=True)], (12, 7),
-              'Should be 0. attaches_refused: threads without a slot; their counts are lost. '
-              'row_adds_refused: a table is full.', 'ops', from_zero=True),
-        Panel('timeseries', 'CPU time of the sampling thread',
-              [percent('self', 'sampler_cpu', legend='sampler')], (12, 7),
-              'In percent of one core.', 'percent', from_zero=True),
-    ]),
+    ], collapsed=True),
 ]
 
 DROPS = dict(type='derive', names=('*',), rate=True, over='sum')
@@ -347,35 +352,28 @@ FLEET_ROWS = [
                                             over='sum')], (8, 4),
               'Sum of the load averages of all cores over one minute.', decimals=1,
               newest='5m'),
-        Panel('stat', 'Cores without room',
-              [Series('all', 'gauge', 'cores_without_room', legend='full', over='sum')], (8, 4),
-              'Cores of which 90 % or more is taken: their load without polls that found '
-              'nothing.',
-              newest='5m'),
+        Panel('stat', 'Room', [percent('all', 'room_mean', legend='room', over='mean')], (8, 4),
+              f'Mean room of the hosts: {ROOM}.', 'percent', room=True, newest='5m'),
         Panel('table', 'Hosts by room',
-              [percent('all', 'cores_min', legend='host'),
-               percent('all', 'cores_mean', legend='host'),
-               Series('all', 'gauge', 'cores_without_room', legend='host'),
+              [percent('all', 'room_mean', legend='host'),
+               percent('all', 'room_min', legend='host'),
+               percent('all', 'load_mean', legend='host'),
                own('cores_online', legend='host'),
-               percent('all', 'cores_taken_min', legend='host'),
                region('*drop*', legend='host', **DROPS),
                own('workers_stuck', legend='host')], (24, 15),
-              'Newest values of the last two minutes, the host with the least room first: by how '
-              'much of its least taken core is taken, or by its least busy core where no worker '
-              'polls. Click a host to see its cores. Of cores without room, 90 % or more is '
-              'taken.', 'percent', room=True,
-              name='Host', links_to_host=True, newest='2m', descending=True,
-              by_least_of=('Least busy core', 'Least taken core'), columns=(
-                  {'lastNotNull': 'Least busy core'}, {'lastNotNull': 'Mean load'},
-                  {'lastNotNull': 'Cores without room'}, {'lastNotNull': 'Cores'},
-                  {'lastNotNull': 'Least taken core'}, {'lastNotNull': 'Drops per second'},
-                  {'lastNotNull': 'Stuck workers'}),
-              sparse=('Least taken core',),
-              counts=('Cores without room', 'Cores', 'Drops per second', 'Stuck workers')),
+              'Newest values of the last two minutes, the host with the least room first. Room '
+              'is what the load leaves, and polls that found nothing. Click a host to see its '
+              'cores.', 'percent', room=True,
+              name='Host', links_to_host=True, newest='2m', columns=(
+                  {'lastNotNull': 'Room'}, {'lastNotNull': 'Least room'},
+                  {'lastNotNull': 'Mean load'}, {'lastNotNull': 'Cores'},
+                  {'lastNotNull': 'Drops per second'}, {'lastNotNull': 'Stuck workers'}),
+              loads=('Mean load',),
+              counts=('Cores', 'Drops per second', 'Stuck workers')),
     ]),
     Row('Over time', [
         Panel('heatmap', 'Mean load of each host over time',
-              [percent('all', 'cores_mean', legend='host')], (24, 12),
+              [percent('all', 'load_mean', legend='host')], (24, 12),
               'One line per host.', 'percent'),
         Panel('timeseries', 'Drops of all hosts',
               [region('*drop*', legend='plugin', **DROPS)], (24, 8),

@@ -72,8 +72,8 @@ static void end_window(struct percore_load *load, const struct core *state,
   if (state->online) {
     double load_now = engine_load(from, to);
     row.load = board_or(load_now, -1);
-    row.taken = board_or(
-        less_polls(load_now, board_or(engine_idle_poll(from, to), 0)), -1);
+    row.room = board_or(
+        more_room(1 - load_now, board_or(engine_idle_poll(from, to), 0)), 0);
     row.load_low = board_or(bounds.low, -1);
     row.load_high = board_or(bounds.high, -1);
     row.frequency_hz = board_or(engine_frequency_hz(from, to), 0);

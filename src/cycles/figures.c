@@ -17,8 +17,8 @@
  * load. */
 struct core_windows {
   struct core_totals sample, average, interval;
-  double busy;     /* in the last interval */
-  bool idle_polls; /* the core has polled for more than IDLE_POLL_MIN */
+  double load;     /* in the last interval */
+  bool idle_polls; /* the core has ever polled in the idle loop */
   double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first
@@ -38,7 +38,6 @@ struct figures {
   uint64_t run_queue_ns;
   struct schedstat schedstat;
   bool has_schedstat;           /* schedstat was read in this interval */
-  bool idle_polls;              /* of any core */
   struct softirq_time *softirq; /* NULL: not wanted, or not available */
   /* Pages that are never written take no memory. */
   struct core_windows windows[CORES_MAX];
@@ -214,7 +213,7 @@ static double hidden_work(double low, double load, double columns) {
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
-  core->hidden = core->columns = core->unaccounted = core->steal = NAN;
+  core->hidden = core->columns = core->columns_sum = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
@@ -222,12 +221,12 @@ static void columns_interval(struct core_figures *core,
     return;
   double stolen = (to->stolen - from->stolen) / (to->wall - from->wall);
   double columns = (to->stat_busy - from->stat_busy) / wall_ns;
-  double work = core->busy - engine_idle_poll(from, to);
+  double work = core->load - engine_idle_poll(from, to);
   if (columns > COLUMNS_MAX)
     return;
   core->columns = columns;
   core->hidden = hidden_work(work - stolen, work, core->columns);
-  core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
+  core->columns_sum = (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples do not show what the tick missed. */
@@ -235,15 +234,13 @@ static void columns_interval(struct core_figures *core,
     core->hidden = NAN;
 }
 
-/* What a core polled is shown from the first interval on in which it polled. */
-static void polls_interval(struct figures *figures,
-                           struct core_windows *windows,
-                           struct core_figures *core, double idle_poll) {
-  windows->idle_polls |= idle_poll > IDLE_POLL_MIN; /* false if NAN */
-  figures->idle_polls |= windows->idle_polls;
-  core->idle_poll = windows->idle_polls && !isnan(idle_poll)
-                        ? fmin(idle_poll, core->busy)
-                        : NAN; /* fmin would return the other argument */
+/* Where the idle loop polls, the room is unknown while its polls are. */
+static double room_of(struct core_windows *windows, double load,
+                      double idle_poll) {
+  windows->idle_polls |= idle_poll > 0; /* false if NAN */
+  if (isnan(idle_poll) && !windows->idle_polls)
+    idle_poll = 0;
+  return more_room(1 - load, idle_poll);
 }
 
 /* ---------------------------------------------------------------------------
@@ -322,19 +319,19 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
       .source = state->source,
       .proof = state->proof,
       .counter_running = NAN};
-  core->busy = state->online ? engine_load(from, to) : NAN;
+  core->load = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
-  core->busy_low = state->online ? bounds.low : NAN;
-  core->busy_high = state->online ? bounds.high : NAN;
+  core->load_low = state->online ? bounds.low : NAN;
+  core->load_high = state->online ? bounds.high : NAN;
   columns_interval(core, from, to);
-  polls_interval(figures, windows, core, engine_idle_poll(from, to));
+  core->room = room_of(windows, core->load, engine_idle_poll(from, to));
   core->frequency_hz = engine_frequency_hz(from, to);
   /* The interval itself also counts as a window; if it is short, it is the only
    * window. If its load is unknown, so are its minimum and maximum. */
-  core->busy_min = fmin(windows->min, core->busy);
-  core->busy_max = fmax(windows->max, core->busy);
-  if (isnan(core->busy))
-    core->busy_min = core->busy_max = NAN;
+  core->load_trough = fmin(windows->min, core->load);
+  core->load_peak = fmax(windows->max, core->load);
+  if (isnan(core->load))
+    core->load_trough = core->load_peak = NAN;
   for (size_t i = 0; i < figures->options.periods_len; i++)
     core->load_average[i] =
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
@@ -344,14 +341,14 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   schedstat_interval(figures, windows, core);
   core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;
-  windows->busy = core->busy;
+  windows->load = core->load;
   windows->min = windows->max = NAN;
 }
 
 /* Returns the load of the busiest other thread of the core's physical core.
  * Follows the ring of siblings once; the bound ends the loop if they do not
  * form a ring because sysfs contradicts itself. */
-static double sibling_busy(const struct figures *figures, int core) {
+static double sibling_load(const struct figures *figures, int core) {
   const struct topology *topology = &figures->engine->topology;
   double max = NAN;
   int sibling = core;
@@ -360,7 +357,7 @@ static double sibling_busy(const struct figures *figures, int core) {
     if (sibling < 0 || sibling == core)
       break;
     if (figures->windows[sibling].interval.epoch > 0)
-      max = fmax(max, figures->windows[sibling].busy);
+      max = fmax(max, figures->windows[sibling].load);
   }
   return max;
 }
@@ -389,8 +386,6 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   }
   host->hidden =
       aggregate_mean(snapshot, offsetof(struct core_figures, hidden));
-  host->unaccounted =
-      aggregate_mean(snapshot, offsetof(struct core_figures, unaccounted));
   host->steal = aggregate_mean(snapshot, offsetof(struct core_figures, steal));
 }
 
@@ -403,7 +398,7 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
     if (!core->online)
       continue;
     self->cores_online++;
-    self->cores_without_value += isnan(core->busy);
+    self->cores_without_value += isnan(core->load);
     if (core->source == SOURCE_NONE)
       continue;
     self->cores_by_source[core->source]++;
@@ -435,16 +430,9 @@ struct snapshot *figures_interval(struct figures *figures) {
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
-  for (size_t i = 0; i < len; i++) {
-    struct core_figures *core = &snapshot->cores[i];
-    core->sibling_busy = sibling_busy(figures, core->core);
-    if (!figures->idle_polls)
-      core->taken = NAN;
-    else if (figures->windows[core->core].idle_polls)
-      core->taken = less_polls(core->busy, core->idle_poll);
-    else
-      core->taken = core->busy;
-  }
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i].sibling_load =
+        sibling_load(figures, snapshot->cores[i].core);
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);
   if (aggregate_all(snapshot, &figures->engine->topology,

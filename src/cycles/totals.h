@@ -126,11 +126,11 @@ double engine_load(const struct core_totals *from,
 double engine_idle_poll(const struct core_totals *from,
                         const struct core_totals *to);
 
-/* Subtracts the share of polls that found nothing from what is taken of a core.
- * NAN: unknown. */
-static inline double less_polls(double taken, double polls) {
-  double rest = taken - polls;
-  return rest < 0 ? 0 : rest; /* false for NAN */
+/* Adds the share of polls that found nothing to the room of a core. NAN:
+ * unknown. */
+static inline double more_room(double room, double polls) {
+  double sum = room + polls;
+  return sum < 0 ? 0 : sum > 1 ? 1 : sum; /* both false for NAN */
 }
 
 /* Returns the core's mean frequency while it was not halted; NAN if unknown. */

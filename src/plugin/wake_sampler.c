@@ -85,7 +85,7 @@ void wake_sampler_tell(struct wake_sampler *sampler,
     const struct core_figures *core = &snapshot->cores[i];
     if (core->online && (named == NULL || core_set_has(named, core->core)))
       next->cores[next->cores_len++] =
-          (struct wake_survey_core){.core = core->core, .load = core->busy};
+          (struct wake_survey_core){.core = core->core, .load = core->load};
   }
   free(atomic_exchange(&sampler->next, next));
 }

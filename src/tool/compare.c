@@ -16,12 +16,12 @@ static double columns_of_wall(const struct core_figures *core) {
 }
 
 static double columns_of_sum(const struct core_figures *core) {
-  return core->columns / (1 - core->unaccounted);
+  return core->columns / core->columns_sum;
 }
 
 /* The sum of all columns is busy + idle + iowait + steal. */
 static double not_idle(const struct core_figures *core) {
-  return core->columns + core->steal + core->unaccounted;
+  return core->columns + core->steal + 1 - core->columns_sum;
 }
 
 static double run_time(const struct core_figures *core) {
@@ -35,7 +35,7 @@ static double outside_cstates(const struct core_figures *core) {
   return load;
 }
 
-static double percore(const struct core_figures *core) { return core->busy; }
+static double percore(const struct core_figures *core) { return core->load; }
 
 #define NO_STAT "/proc/stat cannot be used: see 'percore doctor'"
 static const struct method {
@@ -121,7 +121,7 @@ static void put_core(struct json *json, const struct core_figures *core) {
   json_integer(json, "core", core->core);
   json_open_object(json, "load");
   for (size_t i = 0; i < METHODS; i++)
-    json_number(json, methods[i].name, methods[i].load(core));
+    json_number(json, methods[i].name, 100 * methods[i].load(core));
   json_close_object(json);
   json_close_object(json);
 }

@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "board/publish.h"
 #include "board/read.h"
+#include "cycles/aggregate.h"
 #include "cycles/core.h"
 #include "cycles/sampler.h"
 #include "doctor.h"
@@ -248,10 +249,11 @@ static bool take_averages(const struct board_reader *reader,
   return has_all;
 }
 
-/* Subtracts from each load the share of polls that found nothing, as the board
- * tells it. */
+/* Adds to the room of each core the share of polls that found nothing, as the
+ * board tells it, and takes the board's load averages if it has all of them. */
 static void take_from_board(const struct publishing *publishing,
-                            struct snapshot *snapshot) {
+                            struct snapshot *snapshot,
+                            const struct topology *topology) {
   struct board_reader *reader = publishing->others;
   bool has_all = publishing->any_source;
   struct board_core row;
@@ -260,7 +262,7 @@ static void take_from_board(const struct publishing *publishing,
     struct core_figures *core = &snapshot->cores[i];
     size_t columns = board_reader_core(reader, core->core, &row);
     if (columns > 0)
-      core->taken = less_polls(core->busy, row.load - row.taken);
+      core->room = more_room(1 - core->load, row.room + row.load - 1);
     if (core->online && has_all)
       has_all =
           columns > 0 && take_averages(reader, snapshot, core, &row, columns);
@@ -271,6 +273,7 @@ static void take_from_board(const struct publishing *publishing,
       if (snapshot->cores[i].online)
         snapshot->host.load_average[p] += snapshot->cores[i].load_average[p];
   }
+  (void)aggregate_all(snapshot, topology, NULL, 0);
 }
 
 /* Runs in the sampler's thread. */
@@ -285,7 +288,7 @@ static void publish(void *context, struct snapshot *snapshot,
     publishing->others = board_reader_open(
         publishing->machine, topology->cores_len, BOARD_AGE_MAX_NS);
   if (publishing->others != NULL)
-    take_from_board(publishing, snapshot);
+    take_from_board(publishing, snapshot, topology);
 }
 
 /* With --publish, every message about the board is shown as a warning. */

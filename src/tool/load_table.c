@@ -49,17 +49,17 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
 enum {
   COLUMN_CORE, /* the default order: screen.sort is the number of a column */
   COLUMN_LOAD,
-  COLUMN_TAKEN,
-  COLUMN_IDLE_POLL,
+  COLUMN_ROOM,
   COLUMN_USER,
   COLUMN_NICE,
   COLUMN_SYSTEM,
   COLUMN_IRQ,
   COLUMN_SOFTIRQ,
   COLUMN_GUEST,
-  COLUMN_ERROR,
-  COLUMN_MIN,
-  COLUMN_MAX,
+  COLUMN_LOW,
+  COLUMN_HIGH,
+  COLUMN_TROUGH,
+  COLUMN_PEAK,
   COLUMN_SIBLING,
   COLUMN_AVERAGE_1,
   COLUMN_AVERAGE_5,
@@ -77,14 +77,12 @@ static const struct column {
   int interest;       /* columns of low interest are left out first */
   const char *format; /* of the value; NULL for the source */
   double scale;
-  /* Offset of a double in struct core_figures; unused for core, error and
-   * source. */
+  /* Offset of a double in struct core_figures; unused for core and source. */
   size_t figure;
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
-    [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
-    [COLUMN_TAKEN] = {"taken %", 8, 8, "%.1f", 100, FIGURE(taken)},
-    [COLUMN_IDLE_POLL] = {"idle_poll %", 12, 4, "%.1f", 100, FIGURE(idle_poll)},
+    [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(load)},
+    [COLUMN_ROOM] = {"room %", 8, 8, "%.1f", 100, FIGURE(room)},
     [COLUMN_USER] = {"user %", 8, 8, "%.1f", 100, FIGURE(time[TIME_USER])},
     [COLUMN_NICE] = {"nice %", 8, 7, "%.1f", 100, FIGURE(time[TIME_NICE])},
     [COLUMN_SYSTEM] = {"system %", 9, 8, "%.1f", 100,
@@ -93,16 +91,17 @@ static const struct column {
     [COLUMN_SOFTIRQ] = {"softirq %", 10, 8, "%.1f", 100,
                         FIGURE(time[TIME_SOFTIRQ])},
     [COLUMN_GUEST] = {"guest %", 8, 7, "%.1f", 100, FIGURE(time[TIME_GUEST])},
-    [COLUMN_ERROR] = {"error", 7, 3, "%.1f", 100, 0},
-    [COLUMN_MIN] = {"min %", 7, 2, "%.1f", 100, FIGURE(busy_min)},
-    [COLUMN_MAX] = {"max %", 7, 6, "%.1f", 100, FIGURE(busy_max)},
-    [COLUMN_SIBLING] = {"sibling %", 10, 5, "%.1f", 100, FIGURE(sibling_busy)},
-    [COLUMN_AVERAGE_1] = {"1 min", 7, 7, "%.2f", 1, FIGURE(load_average[0])},
-    [COLUMN_AVERAGE_5] = {"5 min", 7, 1, "%.2f", 1, FIGURE(load_average[1])},
-    [COLUMN_AVERAGE_15] = {"15 min", 7, 0, "%.2f", 1, FIGURE(load_average[2])},
+    [COLUMN_LOW] = {"low %", 7, 3, "%.1f", 100, FIGURE(load_low)},
+    [COLUMN_HIGH] = {"high %", 8, 3, "%.1f", 100, FIGURE(load_high)},
+    [COLUMN_TROUGH] = {"trough %", 10, 2, "%.1f", 100, FIGURE(load_trough)},
+    [COLUMN_PEAK] = {"peak %", 8, 6, "%.1f", 100, FIGURE(load_peak)},
+    [COLUMN_SIBLING] = {"sibling %", 10, 5, "%.1f", 100, FIGURE(sibling_load)},
+    [COLUMN_AVERAGE_1] = {"1m %", 7, 7, "%.1f", 100, FIGURE(load_average[0])},
+    [COLUMN_AVERAGE_5] = {"5m %", 7, 1, "%.1f", 100, FIGURE(load_average[1])},
+    [COLUMN_AVERAGE_15] = {"15m %", 7, 0, "%.1f", 100, FIGURE(load_average[2])},
     [COLUMN_HIDDEN] = {"hidden %", 9, 4, "%+.1f", 100, FIGURE(hidden)},
     [COLUMN_STEAL] = {"steal %", 8, 1, "%.1f", 100, FIGURE(steal)},
-    [COLUMN_SOURCE] = {"source", -12, 8, NULL, 1, 0},
+    [COLUMN_SOURCE] = {"source", -12, 9, NULL, 1, 0},
 };
 #define INTEREST_MAX 10
 
@@ -112,9 +111,6 @@ static double value_of(const struct core_figures *core, size_t column) {
     return core->core;
   if (column == COLUMN_SOURCE)
     return core->source;
-  if (column == COLUMN_ERROR)
-    return 100 *
-           fmax(core->busy_high - core->busy, core->busy - core->busy_low);
   const char *figures = (const char *)core;
   return columns[column].scale *
          *(const double *)(figures + columns[column].figure);
@@ -138,8 +134,6 @@ static int column_width(const struct column *column) {
 /* True if a core's value is worth a column. */
 static bool says_something(const struct core_figures *core, size_t column) {
   double value = value_of(core, column);
-  if (column == COLUMN_TAKEN)
-    return core->taken < core->busy;
   if (column == COLUMN_NICE || column == COLUMN_GUEST)
     return value >= 0.05; /* which is shown as 0.1 */
   return !isnan(value);
@@ -326,8 +320,8 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
 }
 
 static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
-  const struct spread_figures *busy = &group->busy;
-  const double figures[] = {busy->mean, busy->min, busy->max, busy->stddev};
+  const struct spread_figures *load = &group->load;
+  const double figures[] = {load->mean, load->min, load->max, load->stddev};
   fprintf(out, "%-14.14s", group->name);
   for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
     char text[CELL_SIZE];
@@ -341,25 +335,27 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
 }
 
 /* Writes three averages, unless the first is unknown. */
-static void write_averages(FILE *out, const char *what, const char *unit,
-                           const double *averages) {
+static void write_averages(FILE *out, const char *what, const char *format,
+                           double scale, const double *averages) {
   if (isnan(averages[0]))
     return;
-  fprintf(out, "%s%s:", what, unit);
+  fputs(what, out);
   for (size_t i = 0; i < 3; i++) {
     char text[CELL_SIZE];
-    number_text(text, CELL_SIZE, "%.2f", averages[i]);
+    number_text(text, CELL_SIZE, format, scale * averages[i]);
     fprintf(out, " %s", text);
   }
 }
 
-static void write_host(FILE *out, const struct host_figures *host) {
-  static const char minutes[] = ", 1/5/15 min";
+static void write_host(FILE *out, const struct snapshot *snapshot) {
+  const struct host_figures *host = &snapshot->host;
   bool has_load = !isnan(host->load_average[0]);
   bool has_queue = !isnan(host->run_queue_average[0]);
-  write_averages(out, "busy cores", minutes, host->load_average);
-  write_averages(out, has_load ? "   run queue" : "run queue",
-                 has_load ? "" : minutes, host->run_queue_average);
+  write_averages(out, "load %, 1m 5m 15m:", "%.1f",
+                 100.0 / snapshot->self.cores_online, host->load_average);
+  write_averages(out,
+                 has_load ? "   run queue:" : "run queue, 1m 5m 15m:", "%.2f",
+                 1, host->run_queue_average);
   if (has_load || has_queue)
     fputc('\n', out);
 }
@@ -386,7 +382,7 @@ static void write_below(FILE *out, const struct snapshot *snapshot,
           "stddev", "cores");
   for (size_t i = 0; i < aggregates; i++)
     write_aggregate(out, &snapshot->aggregates[i]);
-  write_host(out, &snapshot->host);
+  write_host(out, snapshot);
   if (ran_too_briefly(snapshot))
     fputs("no loads: the command ended before its loads could be measured; "
           "source idle needs at least 20 ms\n",

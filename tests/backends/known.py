@@ -31,17 +31,16 @@ def _core_metrics(core):
         return Metric('percore', str(core), type, type_instance, value, counter)
 
     busy = 20 * core + 5.5
-    yield metric('percent', 'busy', lambda k: busy + k % 3)
-    yield metric('percent', 'busy_max', lambda k: busy + 10 + k % 3)
-    yield metric('percent', 'busy_min', lambda k: busy / 2)
-    # The last core exceeds the limit of threshold.conf.
+    yield metric('percent', 'load', lambda k: busy + k % 3)
+    yield metric('percent', 'load_peak', lambda k: busy + 10 + k % 3)
+    yield metric('percent', 'load_trough', lambda k: busy / 2)
+    # The last core is below the limit of threshold.conf.
+    yield metric('percent', 'room', lambda k: 98.5 - 30 * core)
     yield metric('load', '', lambda k: (busy / 100, 0.31 * core, busy / 256))
-    yield metric('gauge', 'load_10s', lambda k: busy / 64)
+    yield metric('percent', 'load_10s', lambda k: busy / 4)
     yield metric('gauge', 'hidden', lambda k: core - 1.25)
-    yield metric('gauge', 'unaccounted', lambda k: core - 0.75)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
-    yield metric('percent', 'taken', lambda k: busy / 4)
     for share, name in enumerate(CLASSES):
         yield metric('percent', name, lambda k, share=share: share + core / 4)
     for name, share in (('hardirq', 1.5), ('softirq_all', 12.5),
@@ -66,12 +65,12 @@ def _core_metrics(core):
 
 def _set_metrics(name):
     for index, figure in enumerate(('mean', 'min', 'max', 'stddev')):
-        yield Metric('percore_host', name, 'percent', f'cores_{figure}',
+        yield Metric('percore_host', name, 'percent', f'load_{figure}',
                      lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
-        yield Metric('percore_host', name, 'percent', f'cores_useful_{figure}',
-                     lambda k, index=index: (18.75, 0.0, 37.5, 13.975)[index])
+    for figure, value in ('room_mean', 53.5), ('room_min', 8.5), ('useful_mean', 18.75):
+        yield Metric('percore_host', name, 'percent', figure, lambda k, value=value: value)
     for share, column in enumerate(CLASSES):
-        yield Metric('percore_host', name, 'percent', f'cores_{column}_mean',
+        yield Metric('percore_host', name, 'percent', f'{column}_mean',
                      lambda k, share=share: share + 0.375)
 
 
@@ -82,12 +81,8 @@ def _host_metrics():
     yield metric('load', '', lambda k: (1.42, 1.25, 1.125))
     yield metric('load', 'runqueue', lambda k: (2.5, 2.25, 2.0))
     yield metric('gauge', 'hidden', lambda k: -0.5)
-    yield metric('gauge', 'unaccounted', lambda k: 0.75)
-    yield metric('gauge', 'load_10s', lambda k: 1.53)
+    yield metric('percent', 'load_10s', lambda k: 38.25)
     yield metric('percent', 'steal', lambda k: 0.375)
-    yield metric('gauge', 'cores_without_room', lambda k: 0.0)
-    for name, share in ('mean', 8.875), ('min', 1.375), ('max', 16.375):
-        yield metric('percent', f'cores_taken_{name}', lambda k, share=share: share)
 
 
 def _self_metrics():

@@ -29,8 +29,10 @@ def grows(step):
 HEALTHY = {
     'percore-0/load': (0.5, 0.5, 0.5),
     'percore-1/load': (1.0, 1.0, 1.0),
-    'percore-0/percent-taken': 50.0,
-    'percore-1/percent-taken': 40.0,
+    'percore-0/percent-room': 50.0,
+    'percore-1/percent-room': 60.0,
+    'percore_host-all/percent-room_mean': 55.0,
+    'percore_host-isolated/percent-room_mean': 5.0,
     'percore-0/latency-timer_wake_p50': 2e-6,
     'percore-0/latency-cstate_C1_p50': 2e-6,
     'percore-0/latency-cstate_C6_p50': 1e-4,
@@ -60,13 +62,11 @@ HEALTHY = {
 # For each host, the values that differ from HEALTHY, and the alerts that must fire.
 CASES = {
     'healthy': ({}, []),
-    'nearly-full': ({'percore-0/percent-taken': 89.0}, []),
-    'full-core': ({'percore-0/percent-taken': 95.0}, ['PercoreCoreWithoutRoom']),
-    'full-of-useful-work': ({'percore-1/percent-taken': 91.0}, ['PercoreCoreWithoutRoom']),
-    # Without a worker that polls, there is no percent-taken.
-    'full-without-regions': ({'percore-0/percent-taken': None, 'percore-1/percent-taken': None,
-                              'percore-0/load': (0.95, 0.95, 0.95),
-                              'percore-1/load': (0.2, 0.2, 0.2)}, ['PercoreCoreWithoutRoom']),
+    'nearly-full': ({'percore-0/percent-room': 11.0,
+                     'percore_host-all/percent-room_mean': 11.0}, []),
+    'full-core': ({'percore-0/percent-room': 5.0}, ['PercoreCoreWithoutRoom']),
+    'full-of-useful-work': ({'percore-1/percent-room': 9.0}, ['PercoreCoreWithoutRoom']),
+    'full-host': ({'percore_host-all/percent-room_mean': 9.0}, ['PercoreHostWithoutRoom']),
     # Probes meet the core in C6 more often than in C1.
     'other-mix': ({'percore-0/latency-timer_wake_p50':
                    lambda k: 2e-6 if k < 0 else 1e-4}, []),
@@ -105,7 +105,8 @@ SLOW_CASES = {
 # minutes).
 BRIEF = [({'percore-0/latency-cstate_C6_p50':
            lambda k: 1e-4 if k < -EVENT_MINUTE * 30 // INTERVAL_S else 1.7e-4}, 19),
-         ({'percore-0/percent-taken': 95.0}, 9),
+         ({'percore-0/percent-room': 5.0}, 9),
+         ({'percore_host-all/percent-room_mean': 5.0}, 9),
          ({'percore_host-self/gauge-regions_silent': 1.0}, 0.5),
          ({'percore_host-self/gauge-cores_unproven': 1.0}, 14),
          ({'percore_host-self/gauge-cores_without_value': 1.0}, 4),
@@ -191,11 +192,12 @@ def promtool_tests():
     yield {'name': 'recorded', 'interval': f'{INTERVAL_S}s',
            'input_series': list(input_series('healthy', {})),
            'promql_expr_test': [
-               {'expr': 'core:percore_taken:percent', 'eval_time': '10m', 'exp_samples': [
-                   {'labels': f'core:percore_taken:percent{{core="{core}",host="healthy"}}',
-                    'value': value} for core, value in ((0, 50), (1, 40))]},
-               {'expr': 'host:percore_room:percent', 'eval_time': '10m', 'exp_samples': [
-                   {'labels': 'host:percore_room:percent{host="healthy"}', 'value': 60}]}]}
+               {'expr': 'core:percore_room:percent', 'eval_time': '10m', 'exp_samples': [
+                   {'labels': f'core:percore_room:percent{{core="{core}",host="healthy"}}',
+                    'value': value} for core, value in ((0, 50), (1, 60))]},
+               {'expr': 'set:percore_room:percent', 'eval_time': '10m', 'exp_samples': [
+                   {'labels': f'set:percore_room:percent{{set="{name}",host="healthy"}}',
+                    'value': value} for name, value in (('all', 55), ('isolated', 5))]}]}
 
 
 def promtool(folder, rules):
@@ -212,8 +214,10 @@ def promtool(folder, rules):
     return process.stdout + process.stderr if process.returncode else ''
 
 
-MUTANTS = [('>= 90\n', '>= 96\n'), ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m'),
-           ('type="taken"', 'type="busy"'), ('[1h]', '[1m]'), ('[15m]', '[30s]'),
+MUTANTS = [('percore_room:percent < 10\n', 'percore_room:percent < 6\n'),
+           ('{set="all"} < 10\n', '{set="all"} < 6\n'), ('{set="all"} < 10', ' < 10'),
+           ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m'),
+           ('type="room"', 'type="load"'), ('[1h]', '[1m]'), ('[15m]', '[30s]'),
            ('unless on (host) collectd_percore_host_gauge{type="cores_online"}', ''),
            ('"regions_silent"} > 0', '"regions_silent"} > 1'),
            ('attaches_refused|', ''), ('|row_adds_refused', ''), ('rows_left_out|', ''),
@@ -224,7 +228,7 @@ MUTANTS = [('>= 90\n', '>= 96\n'), ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m
            ('type="cores_unproven"', 'type="cores_idle"'), ('for: 15m', 'for: 13m'),
            ('type="cores_without_value"} > 0', 'type="cores_without_value"} >= 0'),
            ('{type="new_rows_left_out"}[10m]) > 0', '{type="new_rows_left_out"}[10m]) > 1e9'),
-           ('or 100 * c', 'or c'), ('1.5 * avg', '1.8 * avg'), ('[1d]', '[1m]'),
+           ('type="room_mean"', 'type="room_min"'), ('1.5 * avg', '1.8 * avg'), ('[1d]', '[1m]'),
            ('0.000005 +', '0 +')]
 
 

@@ -49,7 +49,7 @@ def run(context):
         assert not found['faults'], '\n'.join(found['faults'])
     with proves(MUTANTS):
         text = json.dumps(state)
-        for old, new in (('percent.busy', 'percent.bussy'), ('sortByName', 'sortByNaem')):
+        for old, new in (('percent.load', 'percent.bussy'), ('sortByName', 'sortByNaem')):
             assert old in text
             address = graphite_dashboard.save(url, 'mutant', json.loads(text.replace(old, new)))
             found = look(modules, address, graphs)

@@ -44,7 +44,7 @@ class Scenario:
     def seconds_of_percore(self, influx):
         found = influx.query("SELECT \"value\" FROM \"percore_value\" WHERE \"host\" = "
                              f"'{self.name}' AND \"instance\" = '0' AND "
-                             "\"type_instance\" = 'busy'")
+                             "\"type_instance\" = 'load'")
         return sorted(t for t, _ in found[0]['values']) if found else []
 
 

@@ -24,6 +24,7 @@ PERCORE_OPTIONS = '''
   SysRoot "{root}"
   Group "dataplane" "2-3"
   <Load>
+    ReportSelf true
     SampleInterval 0.25
     ReportHidden true
     ReportTime true
@@ -136,7 +137,7 @@ def check_fake(store, csv):
                 metric.type_instance.startswith('softirq_'):
             continue  # needs a real processor, or is not a rate in every store
         if metric.plugin not in ('percore', 'percore_host') or \
-                'useful' in metric.type_instance or 'taken' in metric.type_instance:
+                'useful' in metric.type_instance:
             continue  # the simulated host has no fast path
         if metric.identifier.startswith('percore_host-self'):
             continue  # these values change every second; the known values cover them
@@ -158,7 +159,7 @@ def check_fake(store, csv):
 def check_loads(csv):
     for number, core in enumerate(CORES):
         for metric in known.METRICS:
-            if metric.identifier != f'percore-{number}/percent-busy':
+            if metric.identifier != f'percore-{number}/percent-load':
                 continue
             # Skip the first values, because the first interval may be shorter.
             values = list(csv.series(FAKE, metric).values())[2:]
@@ -227,7 +228,7 @@ def run(context):
     exporter_ports = free_port(), free_port()
     body, found = start_servers(context, exporter_ports)
     context.stores = {type(store).__name__: store for store in found}
-    context.fake = context.until_end(FakeHost(CORES))
+    context.fake = context.until_end(FakeHost(CORES, nodes=2))
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
@@ -268,15 +269,15 @@ def check_stores(context, found, first):
 
 
 def check_thresholds(collectd):
-    """Checks the notifications for the two known values that exceed the limits of
-    threshold.conf: a load average and a counter."""
+    """Checks the notifications for the known values that are beyond the limits of
+    threshold.conf: the room of a core and two counters."""
     with open(collectd.log) as log:
         found = re.findall(r'severity = (?:WARNING|FAILURE), host = (\S+), plugin = (\S+), '
                            r'plugin_instance = (\S+), type = (\w+)'
                            r'.*threshold of', log.read())
-    with proves('threshold.conf warns once of a sustained load, once of rows that are left '
+    with proves('threshold.conf warns once of a core without room, once of rows that are left '
                 'out, once of new ones, and of nothing else'):
         found = sorted(entry for entry in found if entry[0] == known.HOST)
-        assert found == [(known.HOST, 'percore', '3', 'load'),
+        assert found == [(known.HOST, 'percore', '3', 'percent'),
                          (known.HOST, 'percore_host', 'self', 'derive'),
                          (known.HOST, 'percore_host', 'self', 'derive')], found

@@ -81,8 +81,8 @@ static void publish(const struct topology *topology) {
   for (int i = 0; i < PLAYED; i++)
     cores[i] = (struct core_figures){.core = i,
                                      .online = true,
-                                     .busy = (double)i / PLAYED,
-                                     .taken = NAN,
+                                     .load = (double)i / PLAYED,
+                                     .room = NAN,
                                      .steal = NAN,
                                      .frequency_hz = NAN};
   for (uint64_t due_ns = clock_now_ns(CLOCK_MONOTONIC);;

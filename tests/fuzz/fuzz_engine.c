@@ -44,14 +44,14 @@ static void check_figures(struct figures *figures) {
   struct snapshot *snapshot = figures_interval(figures);
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
-    if (!in_range(core->busy) || !in_range(core->busy_min) ||
-        !in_range(core->busy_max) || !in_range(core->steal) ||
+    if (!in_range(core->load) || !in_range(core->load_trough) ||
+        !in_range(core->load_peak) || !in_range(core->steal) ||
         !in_range(core->load_average[0]))
       abort();
   }
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
-    if (!in_range(aggregate->busy.mean) || !in_range(aggregate->busy.stddev))
+    if (!in_range(aggregate->load.mean) || !in_range(aggregate->load.stddev))
       abort();
   }
   snapshot_free(snapshot);

@@ -132,7 +132,7 @@ PATH path_dispatch(void) {
                                      .online = true,
                                      .source = SOURCE_IDLE,
                                      .proof = PROOF_PROVEN,
-                                     .busy = 0.5,
+                                     .load = 0.5,
                                      .load_average = {1, 2, 3}};
   dispatched = 0;
   dispatch_snapshot(&dispatch, &snapshot);

@@ -49,7 +49,7 @@ class Place(RuntimeDir):
         sampler = Child([PERCORE, "load", "--publish", "-i", str(INTERVAL_S), "-j"],
                         env=self.environment, stdout=subprocess.DEVNULL,
                         stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: self.run("pick", "--by", "1min").returncode == 0,
+        wait_for(lambda: self.run("pick", "--by", "load_1m").returncode == 0,
                  "no board", 20)
         return sampler
 
@@ -151,19 +151,19 @@ def test_another_language_reads_it():
 def test_usual_commands_read_it():
     """top and regions read the board as any other region"""
     with Place() as place, place.sample():
-        check("load_max" in place.succeed("top", "board", "-n", "1", "-i", "0.2"),
-              "no load_max")
+        check("load_peak" in place.succeed("top", "board", "-n", "1", "-i", "0.2"),
+              "no load_peak")
         rows = place.dump("board")["cores"]["rows"]
         check([row["row"] for row in rows] ==
               [str(core) for core in sorted(os.sched_getaffinity(0))], str(rows))
-        check(all(row["values"]["load_min"] <= row["values"]["load"] <=
-                  row["values"]["load_max"] <= 1000000 for row in rows), str(rows))
+        check(all(row["values"]["load_trough"] <= row["values"]["load"] <=
+                  row["values"]["load_peak"] <= 1000000 for row in rows), str(rows))
         place.succeed("regions", "board")
 
 
 def averages_of(place):
     """Returns the averages over a minute on the board, by core."""
-    return {int(row["row"]): row["values"]["average_60s"] / 1e6
+    return {int(row["row"]): row["values"]["load_1m"] / 1e6
             for row in place.dump("board")["cores"]["rows"]}
 
 
@@ -176,11 +176,11 @@ def test_averages_of_a_first_table():
             after = averages_of(place)
             same, before = before == after, after
         for core in got["cores"]:
-            check(abs(core["load_average"]["60"] - after[core["core"]]) < 1e-6,
-                  f"{core['load_average']}, {after}")
-        check(abs(got["host"]["load_average"]["60"] - sum(after.values())) < 1e-5,
+            check(abs(core["load_1m"] - 100 * after[core["core"]]) < 1e-4,
+                  f"{core['load_1m']}, {after}")
+        check(abs(got["host"]["load_1m"] - 100 * sum(after.values()) / len(after)) < 1e-3,
               str(got["host"]))
-        check(" 15 min " in place.succeed("load", "-n", "1", "-i", "0.2"), "no averages")
+        check(" 15m % " in place.succeed("load", "-n", "1", "-i", "0.2"), "no averages")
 
 
 def kill_samplers(count):
@@ -291,7 +291,7 @@ def test_plugin():
                 collectd.wait_for_reads(4)
                 path = f"{place.path}/board.sock"
                 if readers != "off":
-                    wait_for(lambda: place.run("pick", "--by", "1min").returncode == 0,
+                    wait_for(lambda: place.run("pick", "--by", "load_1m").returncode == 0,
                              "no board", 20)
                 check(os.path.exists(path) == (readers != "off"), collectd.log())
                 if readers != "off":
@@ -382,7 +382,7 @@ def test_two_collectds():
         os.environ["PERCORE_RUNTIME_DIR"] = place.path
         load = '<Load>\nBoard "group"\n</Load>'
         with Collectd(load, INTERVAL_S).start() as first:
-            wait_for(lambda: place.run("pick", "--by", "1min").returncode == 0,
+            wait_for(lambda: place.run("pick", "--by", "load_1m").returncode == 0,
                      "no board", 20)
             with Collectd(load, INTERVAL_S).start() as second:
                 wait_for(lambda: "the board is not published" in second.log(),

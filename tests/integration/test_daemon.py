@@ -41,11 +41,11 @@ def test_degraded_until_a_source_turns_up():
         collectd.wait_for(lambda: "no source of load" in collectd.log(), 10,
                           "a message about the missing source")
         time.sleep(3)
-        check(not collectd.of("percore-0/percent-busy"),
+        check(not collectd.of("percore-0/percent-load"),
               "there is a load without a source")
         root.write_machine()
         root.start_clock()
-        collectd.wait_for_value("percore-0/percent-busy", 30)
+        collectd.wait_for_value("percore-0/percent-load", 30)
         said = collectd.log().count("no source of load")
         check(said == 1, f"logged {said} times: {collectd.log()}")
         failed = collectd.log().count("read-function of plugin `percore' failed")
@@ -61,12 +61,13 @@ def test_real_values():
         collectd.stop()
         values = collectd.values
         for core in online_cores():
-            for name in ("percent-busy", "load"):
+            for name in ("percent-load", "percent-room", "load"):
                 check(collectd.of(f"percore-{core}/{name}"),
                       f"core {core} has no {name}")
-        for name in ("percent-cores_mean", "percent-cores_min",
-                     "percent-cores_max", "percent-cores_stddev", "load",
-                     "load-runqueue"):
+        for name in ("percent-load_mean", "percent-load_min",
+                     "percent-load_max", "percent-load_stddev", "percent-room_mean",
+                     "percent-room_min", "percent-user_mean", "percent-softirq_mean",
+                     "load", "load-runqueue"):
             check(collectd.of(f"percore_host-all/{name}"), f"no {name}")
         collectd.check_grid(1)
         for value in values:
@@ -75,8 +76,8 @@ def test_real_values():
                       for number in value.values), str(vars(value)))
             if "/percent-" in value.identifier:
                 check(0 <= value.value <= 100, str(vars(value)))
-        check(not collectd.of("percore-0/percent-busy_max"),
-              "a maximum although only the mean is sampled")
+        check(not collectd.of("percore-0/percent-load_peak"),
+              "a peak although only the mean is sampled")
 
 
 def test_options_reach_the_values():
@@ -90,12 +91,12 @@ def test_options_reach_the_values():
                "<LoadAverage>\nPeriod 10 1800\n</LoadAverage>")
     with Collectd(options).start() as collectd:
         at = f"percore-{core}"
-        for name in ("percent-busy_min", "percent-busy_max", "gauge-hidden", "gauge-unaccounted",
-                     "percent-steal", "gauge-load_10s", "gauge-load_1800s"):
+        for name in ("percent-load_trough", "percent-load_peak", "gauge-hidden",
+                     "percent-steal", "percent-load_10s", "percent-load_30m"):
             collectd.wait_for_value(f"{at}/{name}")
-        for name in ("percore_host-few/percent-cores_mean",
-                     "percore_host-all/gauge-load_10s",
-                     "percore_host-all/gauge-runqueue_1800s"):
+        for name in ("percore_host-few/percent-load_mean",
+                     "percore_host-all/percent-load_10s",
+                     "percore_host-all/gauge-runqueue_30m"):
             collectd.wait_for_value(name)
         if glob.glob("/sys/devices/system/cpu/cpu0/cpuidle/state0"):
             collectd.wait_for(lambda: any("cstate_" in value.identifier
@@ -103,8 +104,8 @@ def test_options_reach_the_values():
                               10, "a C-state")
         collectd.stop()
         busy = {value.time: value.value
-                for value in collectd.of(f"{at}/percent-busy")}
-        for name, sign in (("busy_max", 1), ("busy_min", -1)):
+                for value in collectd.of(f"{at}/percent-load")}
+        for name, sign in (("load_peak", 1), ("load_trough", -1)):
             for value in collectd.of(f"{at}/percent-{name}"):
                 check(sign * (value.value - busy[value.time]) >= -1e-6,
                       f"{name} {value.value}, mean {busy[value.time]}")
@@ -112,7 +113,7 @@ def test_options_reach_the_values():
                   if value.identifier.startswith("percore-")
                   and not value.identifier.startswith(f"{at}/")]
         check(not others, f"not configured: {others[:5]}")
-        check(not collectd.of("percore_host-far/percent-cores_mean"),
+        check(not collectd.of("percore_host-far/percent-load_mean"),
               "a group without cores has a mean")
 
 
@@ -222,7 +223,7 @@ def test_daemonised():
             # The pid file exists for a moment before it contains the pid.
             collectd.wait_for(lambda: read_number(pid_file), 20,
                               "the PID file")
-            busy = f"{collectd.directory}/csv/host/percore-*/percent-busy-*"
+            busy = f"{collectd.directory}/csv/host/percore-*/percent-load-*"
             collectd.wait_for(lambda: glob.glob(busy), 15, "a file of values")
         finally:
             pid = read_number(pid_file) or find_process(collectd.config_file)
@@ -247,7 +248,7 @@ def test_without_root():
                                "--clear-groups", "--inh-caps=-all",
                                "--bounding-set=-all"))
         for core in online_cores():
-            value = collectd.wait_for_value(f"percore-{core}/percent-busy", 20)
+            value = collectd.wait_for_value(f"percore-{core}/percent-load", 20)
             check(0 <= value.value <= 100, str(vars(value)))
 
 
@@ -279,20 +280,20 @@ def test_notified_once():
         root.write_machine()
         root.start_clock()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
-            collectd.wait_for_value("percore-7/percent-busy")
+            collectd.wait_for_value("percore-7/percent-load")
             # As in a container, the rows of /proc/stat do not match the cores in sysfs.
             root.write_stat({core: 0 for core in range(3)})
             collectd.wait_for(lambda: "Notification" in collectd.log(), 10,
                               "the first notification")
             collectd.wait_for_reads(1)
-            loads = len(collectd.of("percore-7/percent-busy"))
+            loads = len(collectd.of("percore-7/percent-load"))
             collectd.wait_for_reads(2)
-            check(len(collectd.of("percore-7/percent-busy")) == loads,
+            check(len(collectd.of("percore-7/percent-load")) == loads,
                   "there are loads without a source")
             root.write_stat({core: 0 for core in range(8)})
             collectd.wait_for(lambda: collectd.log().count("Notification") > 1,
                               10, "the second notification")
-            collectd.wait_for(lambda: len(collectd.of("percore-7/percent-busy"))
+            collectd.wait_for(lambda: len(collectd.of("percore-7/percent-load"))
                               > loads, 10, "a load after the source is back")
             said = [line for line in collectd.log().splitlines()
                     if "Notification" in line]
@@ -310,22 +311,22 @@ def test_core_goes_and_comes():
         root.write_machine()
         root.start_clock()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
-            collectd.wait_for_value("percore-3/percent-busy")
+            collectd.wait_for_value("percore-3/percent-load")
             root.write_online(3)
             online = "percore_host-self/gauge-cores_online"
             collectd.wait_for(lambda: [value.value for value in
                                        collectd.of(online)][-1:] == [3], 10,
                               "3 cores online")
             collectd.wait_for_reads(1)
-            before = len(collectd.of("percore-3/percent-busy"))
-            others = len(collectd.of("percore-2/percent-busy"))
+            before = len(collectd.of("percore-3/percent-load"))
+            others = len(collectd.of("percore-2/percent-load"))
             collectd.wait_for_reads(3)
-            check(len(collectd.of("percore-3/percent-busy")) == before,
+            check(len(collectd.of("percore-3/percent-load")) == before,
                   "a core that is offline has a load")
-            check(len(collectd.of("percore-2/percent-busy")) >= others + 2,
+            check(len(collectd.of("percore-2/percent-load")) >= others + 2,
                   "the other cores' loads stopped")
             root.write_online(4)
-            collectd.wait_for(lambda: len(collectd.of("percore-3/percent-busy"))
+            collectd.wait_for(lambda: len(collectd.of("percore-3/percent-load"))
                               > before, 10, "the load of the core that came back")
             check("Notification" not in collectd.log(), collectd.log())
 

@@ -107,7 +107,7 @@ def wrong_loads(collectd, counters):
     # The limit is wide, because idle time has a resolution of 10 ms and is slightly
     # outdated.
     return [f"a load of {load} instead of {expected}, {late} late" for load, _, late
-            in rates_of(collectd, counters, "percore-0/percent-busy")
+            in rates_of(collectd, counters, "percore-0/percent-load")
             if abs(load - expected) >= 4 + 100 / TICK_HZ + 100 * late]
 
 

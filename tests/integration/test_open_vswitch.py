@@ -223,7 +223,7 @@ def test_changes():
         values = collectd.of(USEFUL)
         say(str([round(each.value) for each in values]))
         check(max(each.value for each in values[begin:]) < 25, str(values))
-        collectd.check_gaps(collectd.of(f"percore-{CORE}/percent-busy"), 2)
+        collectd.check_gaps(collectd.of(f"percore-{CORE}/percent-load"), 2)
         check("stuck" not in collectd.log(), collectd.log())
 
 

@@ -91,7 +91,7 @@ def test_receiver():
     for points in receiver.points.values():
         times = [time for time, _ in points]
         check(len(set(times)) == len(times), f"a point arrived twice: {points}")
-    for name in "load.shortterm", "load.midterm", "load.longterm", "percent.busy":
+    for name in "load.shortterm", "load.midterm", "load.longterm", "percent.load":
         (points,) = receiver.of(name, "percore", core)
         check(all(0 <= value <= 100 for _, value in points), f"{name}: {points}")
     for metric, kind in receiver.kinds.items():

@@ -189,8 +189,8 @@ def test_useful_load():
         # For 3 s, 6 of 20 equally long rounds have work.
         producer.do(f"poll {core} 6 14 140")
         collectd.wait_for_value(f"percore-{core}/percent-useful", count=4)
-        collectd.wait_for_value("percore_host-all/percent-cores_useful_mean")
-        collectd.wait_for_value(of_core(core, "polls", "all", "core"))
+        collectd.wait_for_value("percore_host-all/percent-useful_mean")
+        collectd.wait_for_value(of_core(core, "items", "all", "core"))
         collectd.wait_for_reads(2)
         values = collectd.of(f"percore-{core}/percent-useful")[1:-1]
         useful = [each.value for each in values]
@@ -399,7 +399,7 @@ def test_silent_and_stale():
     silent, stale, stuck = (f"percore_host-self/gauge-{name}" for name in (
         "regions_silent", "regions_stale", "workers_stuck"))
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
-        collectd.wait_for_value(f"percore-{online_cores()[0]}/percent-busy")
+        collectd.wait_for_value(f"percore-{online_cores()[0]}/percent-load")
         with Producer("quiet", "1", "polled") as quiet, \
                 Producer("gtpu") as producer:
             quiet.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 7 0")
@@ -525,7 +525,7 @@ def test_max_values():
                         for value in collectd.values)
             check(100 < count <= 250, f"{count} values")
             for core in online_cores():
-                check(len(collectd.of(f"percore-{core}/percent-busy")) > 2,
+                check(len(collectd.of(f"percore-{core}/percent-load")) > 2,
                       f"loads of core {core} are missing")
             check_never_back(collectd, left_out)
             said = told(collectd, "of its rows are counted only in `other`")
@@ -563,7 +563,7 @@ def test_a_million_rows():
     series, and shutdown takes less than 100 ms"""
     options = ('<Region "gtpu">\n<Table "session">\nTop 10 "bytes"\n</Table>\n'
                "</Region>")
-    busy = f"percore-{online_cores()[0]}/percent-busy"
+    busy = f"percore-{online_cores()[0]}/percent-load"
     taken_ms = least_of_tries(100, lambda: run_a_million_rows(options, busy))
     check(taken_ms < 100, f"{taken_ms} ms to end")
 

@@ -117,7 +117,7 @@ def test_not_asked():
     before = bpf_programs("on_softirq_entry")
     with Collectd("") as collectd:
         collectd.start()
-        collectd.wait_for_value("percore-0/percent-busy", 60, count=2)
+        collectd.wait_for_value("percore-0/percent-load", 60, count=2)
         check(bpf_programs("on_softirq_entry") <= before, "a program was loaded")
         collectd.stop()
         check(not any("softirq" in value.identifier
@@ -139,7 +139,7 @@ def test_no_rights():
     with Collectd(OPTIONS) as collectd:
         collectd.start(before=["setpriv", "--bounding-set=-all",
                                "--inh-caps=-all"])
-        collectd.wait_for_value("percore-0/percent-busy", 60, count=3)
+        collectd.wait_for_value("percore-0/percent-load", 60, count=3)
         collectd.stop()
         said = collectd.log().count("CAP_BPF and CAP_PERFMON")
         check(said == 1, collectd.log())

@@ -89,7 +89,7 @@ class Try:
         self.ticks_busy = (100 * burner.facts["ticks_busy"]
                            / burner.facts["ticks"])
         # Each load covers the time since the previous value.
-        loads = collectd.of(f"percore-{core}/percent-busy")
+        loads = collectd.of(f"percore-{core}/percent-load")
         self.seconds = [(burner.busy(last.time, this.time),
                          others.share(int(last.time), int(this.time)),
                          this.value)
@@ -108,7 +108,7 @@ class Try:
         self.cpu_plugin = sum(cpu) / len(cpu)
 
     def at_hand(self, collectd, core):
-        busy = collectd.of(f"percore-{core}/percent-busy")
+        busy = collectd.of(f"percore-{core}/percent-load")
         return bool(busy) and busy[-1].time >= self.end + 1
 
     def disturbed(self, most=QUIET_MAX):
@@ -148,7 +148,7 @@ class Bench:
         self.collectd = Collectd(
             plugins=("cpu",), extra="<Plugin cpu>\nReportByState false\n"
             "ValuesPercentage true\n</Plugin>").start()
-        self.collectd.wait_for_value(f"percore-{self.core}/percent-busy")
+        self.collectd.wait_for_value(f"percore-{self.core}/percent-load")
         self.broken = False
         say(f"core {self.core}; percent of 5 s:")
 

@@ -187,7 +187,7 @@ def test_without_rights():
     with Collectd(block(), 0.3) as collectd:
         start_as_nobody(collectd)
         collectd.wait_for_reads(5)
-        collectd.wait_for_value("percore-0/percent-busy", count=2)
+        collectd.wait_for_value("percore-0/percent-load", count=2)
         said = re.findall(r"wake latency is not measured: (.*)", collectd.log())
         check(len(said) == 1, collectd.log())
         for words in ("CAP_BPF and CAP_PERFMON", "as root"):

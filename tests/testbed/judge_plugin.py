@@ -72,7 +72,7 @@ def intervals_after(time, count):
 
 
 def busy():
-    seen = numbers("percore-1/percent-busy")
+    seen = numbers("percore-1/percent-load")
     check(len(seen) > 15, f"only {len(seen)} values")
     return seen
 
@@ -184,7 +184,7 @@ def all_finite():
 def others_go_on():
     """While core 1 goes offline and comes back online, the load of core 0 is dispatched
     at every interval"""
-    times = [time for time, _ in numbers("percore-0/percent-busy")]
+    times = [time for time, _ in numbers("percore-0/percent-load")]
     late = lateness()
     gaps = [(a, b) for a, b in zip(times, times[1:])
             if b - a > 1.5 + late.get(b, 0)]

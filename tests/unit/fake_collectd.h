@@ -41,7 +41,7 @@ extern struct fake_collectd fake;
 void fake_reset(void);
 
 /* Returns the value that was dispatched last with this identifier (such as
- * "percore-0/percent-busy", without the host), or NULL if no such value was
+ * "percore-0/percent-load", without the host), or NULL if no such value was
  * dispatched. */
 const struct fake_value *fake_find(const char *identifier);
 void fake_identifier(const struct fake_value *value, char *text, size_t size);

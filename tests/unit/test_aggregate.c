@@ -24,8 +24,8 @@ static struct snapshot *make(const double *busy, size_t len) {
   snapshot->cores_len = len;
   snapshot->cores = calloc(len, sizeof *snapshot->cores);
   for (size_t i = 0; i < len; i++)
-    snapshot->cores[i] =
-        (struct core_figures){.core = (int)i, .online = true, .busy = busy[i]};
+    snapshot->cores[i] = (struct core_figures){
+        .core = (int)i, .online = true, .load = busy[i], .room = 1 - busy[i]};
   return snapshot;
 }
 
@@ -45,11 +45,11 @@ TEST(mean_min_max_and_stddev_are_those_of_the_loads) {
   core_set_parse(&set, "0-7");
   aggregate_cores(&all, snapshot, &set);
   assert_int_equal(all.cores_len, 8);
-  assert_near(all.busy.mean, 0.5, 1e-12);
-  assert_near(all.busy.min, 0.2, 0);
-  assert_near(all.busy.max, 0.9, 0);
+  assert_near(all.load.mean, 0.5, 1e-12);
+  assert_near(all.load.min, 0.2, 0);
+  assert_near(all.load.max, 0.9, 0);
   /* The standard deviation of a population divides by n, not by n - 1. */
-  assert_near(all.busy.stddev, 0.2, 1e-12);
+  assert_near(all.load.stddev, 0.2, 1e-12);
 }
 
 TEST(the_stddev_of_one_core_is_0) {
@@ -59,8 +59,8 @@ TEST(the_stddev_of_one_core_is_0) {
   struct core_set set;
   core_set_parse(&set, "0");
   aggregate_cores(&all, snapshot, &set);
-  assert_near(all.busy.mean, 0.3, 0);
-  assert_near(all.busy.stddev, 0, 0);
+  assert_near(all.load.mean, 0.3, 0);
+  assert_near(all.load.stddev, 0, 0);
 }
 
 TEST(cores_without_value_are_counted_and_left_out) {
@@ -73,8 +73,8 @@ TEST(cores_without_value_are_counted_and_left_out) {
   aggregate_cores(&all, snapshot, &set);
   assert_int_equal(all.cores_len, 2);
   assert_int_equal(all.cores_without_value, 1);
-  assert_near(all.busy.mean, 0.4, 1e-12);
-  assert_near(all.busy.max, 0.6, 0);
+  assert_near(all.load.mean, 0.4, 1e-12);
+  assert_near(all.load.max, 0.6, 0);
 }
 
 TEST(without_any_value_the_aggregate_is_unknown) {
@@ -86,10 +86,10 @@ TEST(without_any_value_the_aggregate_is_unknown) {
   aggregate_cores(&all, snapshot, &set);
   assert_int_equal(all.cores_len, 0);
   assert_int_equal(all.cores_without_value, 2);
-  assert_nan(all.busy.mean);
-  assert_nan(all.busy.min);
-  assert_nan(all.busy.max);
-  assert_nan(all.busy.stddev);
+  assert_nan(all.load.mean);
+  assert_nan(all.load.min);
+  assert_nan(all.load.max);
+  assert_nan(all.load.stddev);
 }
 
 /* ---------------------------------------------------------------------------
@@ -112,21 +112,44 @@ static void aggregate_eighths(void) {
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
 }
 
-TEST(a_plain_machine_has_all_and_its_node) {
+TEST(a_plain_machine_has_only_all_cores) {
   fake = fake_machine_new(8);
   aggregate_eighths();
+  assert_int_equal(snapshot->aggregates_len, 1);
+  assert_near(find(snapshot, "all")->load.mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "all")->room.mean, 0.5625, 1e-12);
+  assert_near(find(snapshot, "all")->room.min, 0.125, 1e-12);
+}
+
+TEST(aggregates_follow_figures_that_were_changed) {
+  fake = fake_machine_new(8);
+  aggregate_eighths();
+  for (int core = 0; core < 8; core++)
+    snapshot->cores[core].room = 0.5;
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 1);
+  assert_near(find(snapshot, "all")->room.min, 0.5, 0);
+}
+
+TEST(a_group_of_all_cores_has_an_aggregate_because_it_was_asked_for) {
+  fake = fake_machine_new(8);
+  fake_machine_file(fake, CPU "/isolated", "0-7\n");
+  struct figures_group group = {.name = "dataplane"};
+  core_set_parse(&group.cores, "0-7");
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, &group, 1), 0);
   assert_int_equal(snapshot->aggregates_len, 2);
-  assert_near(find(snapshot, "all")->busy.mean, 0.4375, 1e-12);
-  assert_near(find(snapshot, "node0")->busy.mean, 0.4375, 1e-12);
+  assert_int_equal(find(snapshot, "dataplane")->cores_len, 8);
 }
 
 TEST(isolated_and_housekeeping_cores_have_aggregates) {
   fake = fake_machine_new(8);
   fake_machine_file(fake, CPU "/isolated", "6-7\n");
   aggregate_eighths();
-  assert_near(find(snapshot, "isolated")->busy.min, 0.75, 1e-12);
+  assert_near(find(snapshot, "isolated")->load.min, 0.75, 1e-12);
   assert_int_equal(find(snapshot, "isolated")->cores_len, 2);
-  assert_near(find(snapshot, "housekeeping")->busy.max, 0.625, 1e-12);
+  assert_near(find(snapshot, "housekeeping")->load.max, 0.625, 1e-12);
   assert_int_equal(find(snapshot, "housekeeping")->cores_len, 6);
 }
 
@@ -136,7 +159,7 @@ TEST(an_isolated_core_that_does_not_exist_makes_no_aggregate) {
   snapshot = make(eighths, 8);
   core_set_add(&topology.isolated, 64);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
-  assert_int_equal(snapshot->aggregates_len, 2); /* all, node0 */
+  assert_int_equal(snapshot->aggregates_len, 1);
 }
 
 static void set_packages(struct fake_machine *fake, int cores_each) {
@@ -155,8 +178,8 @@ TEST(each_of_two_nodes_has_an_aggregate) {
   fake_machine_file(fake, NODE "/node1/cpulist", "4-7\n");
   set_packages(fake, 4);
   aggregate_eighths();
-  assert_near(find(snapshot, "node0")->busy.mean, 0.1875, 1e-12);
-  assert_near(find(snapshot, "node1")->busy.mean, 0.6875, 1e-12);
+  assert_near(find(snapshot, "node0")->load.mean, 0.1875, 1e-12);
+  assert_near(find(snapshot, "node1")->load.mean, 0.6875, 1e-12);
   assert_null(find(snapshot, "package0")); /* it equals node0 */
   assert_null(find(snapshot, "package1"));
 }
@@ -180,8 +203,8 @@ TEST(a_package_of_several_nodes_has_an_aggregate) {
   set_packages(fake, 4);
   aggregate_eighths();
   assert_int_equal(snapshot->aggregates_len, 7);
-  assert_near(find(snapshot, "package1")->busy.mean, 0.6875, 1e-12);
-  assert_near(find(snapshot, "node3")->busy.mean, 0.8125, 1e-12);
+  assert_near(find(snapshot, "package1")->load.mean, 0.6875, 1e-12);
+  assert_near(find(snapshot, "node3")->load.mean, 0.8125, 1e-12);
 }
 
 TEST(without_nodes_packages_have_aggregates) {
@@ -190,7 +213,7 @@ TEST(without_nodes_packages_have_aggregates) {
   set_packages(fake, 4);
   aggregate_eighths();
   assert_int_equal(snapshot->aggregates_len, 3);
-  assert_near(find(snapshot, "package0")->busy.mean, 0.1875, 1e-12);
+  assert_near(find(snapshot, "package0")->load.mean, 0.1875, 1e-12);
 }
 
 TEST(groups_have_aggregates_under_their_names) {
@@ -204,8 +227,8 @@ TEST(groups_have_aggregates_under_their_names) {
   snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, groups, 3), 0);
   assert_int_equal(find(snapshot, "dataplane")->cores_len, 4);
-  assert_near(find(snapshot, "dataplane")->busy.mean, 0.4375, 1e-12);
-  assert_near(find(snapshot, "control")->busy.mean, 0, 0);
+  assert_near(find(snapshot, "dataplane")->load.mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "control")->load.mean, 0, 0);
   assert_null(find(snapshot, "nowhere"));
 }
 
@@ -217,7 +240,7 @@ TEST(a_set_whose_cores_have_no_value_still_has_an_aggregate) {
   snapshot = make(busy, 2);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(find(snapshot, "isolated")->cores_without_value, 1);
-  assert_nan(find(snapshot, "isolated")->busy.mean);
+  assert_nan(find(snapshot, "isolated")->load.mean);
 }
 
 const struct unit_fixtures unit_fixtures = {.after_each = end};

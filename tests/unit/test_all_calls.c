@@ -187,12 +187,12 @@ static struct board *publish_board(void) {
   struct core_figures core = {.online = true,
                               .source = SOURCE_IDLE,
                               .proof = PROOF_PROVEN,
-                              .busy = 0.5,
-                              .busy_low = 0.5,
-                              .busy_high = 0.5,
-                              .busy_min = 0.5,
-                              .busy_max = 0.5,
-                              .taken = 0.5};
+                              .load = 0.5,
+                              .load_low = 0.5,
+                              .load_high = 0.5,
+                              .load_trough = 0.5,
+                              .load_peak = 0.5,
+                              .room = 0.5};
   struct snapshot snapshot = {.interval_ns = HOUR_S * UINT64_C(1000000000),
                               .cores = &core,
                               .cores_len = 1};

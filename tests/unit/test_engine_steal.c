@@ -207,7 +207,7 @@ TEST(a_discarded_second_does_not_cost_the_interval_its_load) {
       figures_play_sample(&it, FAKE_SECOND);
     }
     struct snapshot *snapshot = figures_play_interval(&it);
-    assert_near(snapshot->cores[0].busy, 0.02, 0.009);
+    assert_near(snapshot->cores[0].load, 0.02, 0.009);
     figures_play_end(&it);
   }
 }

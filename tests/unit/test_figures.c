@@ -20,15 +20,15 @@ TEST(an_interval_has_a_mean_and_the_extremes_of_its_windows) {
   const struct core_figures *core = &snapshot->cores[1];
   assert_int_equal(core->core, 1);
   assert_int_equal(core->source, SOURCE_MPERF);
-  assert_near(core->busy, 0.4, PLAY_EXACT);
-  assert_near(core->busy_min, 0.1, PLAY_EXACT);
-  assert_near(core->busy_max, 0.9, PLAY_EXACT);
+  assert_near(core->load, 0.4, PLAY_EXACT);
+  assert_near(core->load_trough, 0.1, PLAY_EXACT);
+  assert_near(core->load_peak, 0.9, PLAY_EXACT);
 
   it.play.fake->cores[1].load = 0.5;
   snapshot = figures_play_seconds(&it, 1); /* earlier loads have no effect */
-  assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
-  assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
-  assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
+  assert_near(snapshot->cores[1].load, 0.5, PLAY_EXACT);
+  assert_near(snapshot->cores[1].load_trough, 0.5, PLAY_EXACT);
+  assert_near(snapshot->cores[1].load_peak, 0.5, PLAY_EXACT);
 }
 
 TEST(the_load_of_the_first_interval_is_unknown) {
@@ -36,14 +36,14 @@ TEST(the_load_of_the_first_interval_is_unknown) {
   play_open(&it.play);
   it.figures = figures_open(&it.options, it.play.engine);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_nan(snapshot->cores[0].busy);
-  assert_nan(snapshot->cores[0].busy_min);
-  assert_nan(snapshot->cores[0].busy_max);
+  assert_nan(snapshot->cores[0].load);
+  assert_nan(snapshot->cores[0].load_trough);
+  assert_nan(snapshot->cores[0].load_peak);
   assert_nan(snapshot->cores[0].hidden);
   assert_nan(snapshot->cores[0].frequency_hz);
   assert_nan(snapshot->cores[0].load_average[0]);
   assert_nan(snapshot->host.load_average[0]);
-  assert_nan(snapshot->aggregates[0].busy.mean);
+  assert_nan(snapshot->aggregates[0].load.mean);
 }
 
 TEST(an_interval_with_a_discarded_window_has_no_load) {
@@ -54,13 +54,13 @@ TEST(an_interval_with_a_discarded_window_has_no_load) {
   fake_machine_online(it.play.fake, 1, true);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
-  assert_near(snapshot->cores[0].busy, 0.5, PLAY_EXACT);
-  assert_nan(snapshot->cores[1].busy);
-  assert_nan(snapshot->cores[1].busy_min);
-  assert_nan(snapshot->cores[1].busy_max);
+  assert_near(snapshot->cores[0].load, 0.5, PLAY_EXACT);
+  assert_nan(snapshot->cores[1].load);
+  assert_nan(snapshot->cores[1].load_trough);
+  assert_nan(snapshot->cores[1].load_peak);
   assert_nan(snapshot->cores[1].hidden);
   snapshot = figures_play_seconds(&it, 1);
-  assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
+  assert_near(snapshot->cores[1].load, 0.5, PLAY_EXACT);
 }
 
 TEST(an_offline_core_has_no_figures) {
@@ -74,7 +74,7 @@ TEST(an_offline_core_has_no_figures) {
   struct snapshot *snapshot = figures_play_interval(&it);
   const struct core_figures *core = &snapshot->cores[1];
   assert_false(core->online);
-  assert_nan(core->busy);
+  assert_nan(core->load);
   assert_nan(core->load_average[0]);
   assert_nan(core->hidden);
   assert_nan(core->steal);
@@ -314,12 +314,12 @@ TEST(each_core_has_the_load_of_its_busiest_sibling) {
   }
   figures_play_start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
-  assert_near(snapshot->cores[0].sibling_busy, 0.3, PLAY_EXACT);
-  assert_near(snapshot->cores[1].sibling_busy, 0.3, PLAY_EXACT);
-  assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);
-  assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
+  assert_near(snapshot->cores[0].sibling_load, 0.3, PLAY_EXACT);
+  assert_near(snapshot->cores[1].sibling_load, 0.3, PLAY_EXACT);
+  assert_near(snapshot->cores[2].sibling_load, 0.2, PLAY_EXACT);
+  assert_near(snapshot->cores[3].sibling_load, 0.5, PLAY_EXACT);
   assert_nan(
-      snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
+      snapshot->cores[4].sibling_load); /* its list of siblings is malformed */
 }
 
 /* As they may while a core goes offline. */
@@ -334,5 +334,5 @@ TEST(lists_of_siblings_that_contradict_each_other_end) {
   }
   figures_play_start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
-  assert_near(snapshot->cores[0].sibling_busy, 0.3, PLAY_EXACT);
+  assert_near(snapshot->cores[0].sibling_load, 0.3, PLAY_EXACT);
 }

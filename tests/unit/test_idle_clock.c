@@ -50,7 +50,8 @@ static int open_or_load(struct programs *programs, const bool *state0_polls,
   return play->load_status;
 }
 
-static int read_words(const struct programs *programs, int64_t *words, int cores) {
+static int read_words(const struct programs *programs, int64_t *words,
+                      int cores) {
   (void)programs;
   play->reads++;
   bool slow = play->reads > play->slow_reads_after &&
@@ -119,8 +120,7 @@ static int clock_core(struct play *play, int core, struct reading *reading) {
 }
 
 static int read_core(struct play *play, int core, struct reading *reading) {
-  assert_int_equal(idle_clock_read(play->clock),
-                   0);
+  assert_int_equal(idle_clock_read(play->clock), 0);
   return clock_core(play, core, reading);
 }
 
@@ -226,8 +226,7 @@ TEST(reads_that_all_take_too_long_give_no_value) {
   play->words[0] = 1;
   play->read_takes_ns = 101000000;
   play->fast_reads_after = 100;
-  assert_int_equal(idle_clock_read(play->clock),
-                   -EAGAIN);
+  assert_int_equal(idle_clock_read(play->clock), -EAGAIN);
   assert_int_equal(clock_core(play, 0, &reading), -ENODATA);
 }
 
@@ -260,8 +259,7 @@ TEST(words_are_those_of_possible_cores_only) {
 TEST(another_number_of_words_than_cores_ends_the_clock) {
   open_clock(play, true);
   play->words_len = 3;
-  assert_int_equal(idle_clock_read(play->clock),
-                   -EINVAL);
+  assert_int_equal(idle_clock_read(play->clock), -EINVAL);
 }
 
 static void add_idle_driver(struct play *play, int core, const char *state0) {

@@ -15,18 +15,16 @@ static struct core_figures busy_core(int number, double load) {
                                .online = true,
                                .source = SOURCE_IDLE,
                                .proof = PROOF_PROVEN,
-                               .busy = load,
-                               .busy_low = load - 0.003,
-                               .busy_high = load + 0.007,
-                               .busy_min = load / 2,
-                               .busy_max = load,
-                               .taken = NAN,
-                               .idle_poll = NAN,
-                               .sibling_busy = NAN,
+                               .load = load,
+                               .load_low = fmax(load - 0.003, 0),
+                               .load_high = load + 0.007,
+                               .load_trough = load / 2,
+                               .load_peak = load,
+                               .room = 1 - load,
+                               .sibling_load = NAN,
                                .load_average = {load, load, load},
                                .hidden = -0.005,
                                .steal = 0,
-                               .unaccounted = 0,
                                .frequency_hz = NAN,
                                .counter_running = NAN};
 }
@@ -38,7 +36,7 @@ static struct fixture *machine_of(size_t cores) {
   for (size_t i = 0; i < cores; i++)
     fixture->core[i] = busy_core((int)i, (double)i / 1000);
   fixture->aggregate[0] = (struct aggregate_figures){
-      .name = "all", .cores_len = (int)cores, .busy = {0.5, 0.25, 0.75, 0.1}};
+      .name = "all", .cores_len = (int)cores, .load = {0.5, 0.25, 0.75, 0.1}};
   fixture->snapshot = (struct snapshot){
       .time_ns = UINT64_C(1795214532000000000),
       .interval_ns = UINT64_C(2000000000),
@@ -88,18 +86,15 @@ TEST(a_small_machine_gets_one_line_per_core) {
   assert_string_equal(
       out,
       "2026-11-20 22:42:12  2 cores online, every 2 s\n"
-      " core  load %  error  min %  max %  1 min  5 min 15 min hidden % "
-      "steal %  "
-      "source\n"
-      "    0     0.0    0.7    0.0    0.0   0.00   0.00   0.00     -0.5    "
-      " 0.0  "
-      "idle\n"
-      "    1    87.3    0.7   43.7   87.3   0.87   0.87   0.87     -0.5    "
-      " 0.0  "
-      "idle\n"
+      " core  load %  room %  low %  high %  trough %  peak %   1m %   5m %  "
+      "15m % hidden % steal %  source\n"
+      "    0     0.0   100.0    0.0     0.7       0.0     0.0    0.0    0.0    "
+      "0.0     -0.5     0.0  idle\n"
+      "    1    87.3    12.7   87.0    88.0      43.7    87.3   87.3   87.3   "
+      "87.3     -0.5     0.0  idle\n"
       "load % of        mean    min    max stddev  cores\n"
       "all              50.0   25.0   75.0   10.0      2\n"
-      "busy cores, 1/5/15 min: 1.50 1.25 1.00\n");
+      "load %, 1m 5m 15m: 75.0 62.5 50.0\n");
 }
 
 TEST(averages_that_are_unknown_are_left_out) {
@@ -107,25 +102,25 @@ TEST(averages_that_are_unknown_are_left_out) {
   struct host_figures *host = &fixture->snapshot.host;
   host->run_queue_average[0] = 2;
   assert_non_null(strstr(table_of(fixture, (struct screen){0}),
-                         "\nbusy cores, 1/5/15 min: 1.50 1.25 1.00   "
+                         "\nload %, 1m 5m 15m: 75.0 62.5 50.0   "
                          "run queue: 2.00 - -\n"));
   host->load_average[0] = NAN;
   assert_non_null(strstr(table_of(fixture, (struct screen){0}),
-                         "\nrun queue, 1/5/15 min: 2.00 - -\n"));
+                         "\nrun queue, 1m 5m 15m: 2.00 - -\n"));
   host->run_queue_average[0] = NAN;
-  assert_null(strstr(table_of(fixture, (struct screen){0}), "15 min:"));
+  assert_null(strstr(table_of(fixture, (struct screen){0}), "15m:"));
 }
 
 TEST(a_column_that_is_unknown_on_every_core_is_left_out) {
   struct fixture *fixture = machine_of(2);
   for (int core = 0; core < 2; core++)
     fixture->core[core].load_average[0] = fixture->core[core].steal = NAN;
-  fixture->core[0].hidden = fixture->core[0].busy_min = NAN;
+  fixture->core[0].hidden = fixture->core[0].load_trough = NAN;
   char *out = table_of(fixture, (struct screen){0});
-  assert_non_null(
-      strstr(out, " core  load %  error  min %  max %  5 min 15 min hidden %  "
-                  "source\n"));
-  fixture->core[0].busy = fixture->core[1].busy = NAN;
+  assert_non_null(strstr(
+      out, " core  load %  room %  low %  high %  trough %  peak %   5m %  "
+           "15m % hidden %  source\n"));
+  fixture->core[0].load = fixture->core[1].load = NAN;
   assert_non_null(strstr(table_of(fixture, (struct screen){0}), "load %"));
 }
 
@@ -137,9 +132,9 @@ TEST(times_are_shown_if_asked_for_and_rare_ones_if_there_are_any) {
   page.time = true;
   char *out = page_of(&page, (struct screen){.width = 80, .height = 24});
   assert_non_null(
-      strstr(out, " core  load %  user % system %  irq % softirq %"));
+      strstr(out, " core  load %  room %  user % system %  irq % softirq %"));
   assert_non_null(
-      strstr(out, "    1     0.1     0.0      0.0    0.0      25.0"));
+      strstr(out, "    1     0.1    99.9     0.0      0.0    0.0      25.0"));
   assert_null(strstr(out, "nice %"));
   fixture->core[0].time[TIME_NICE] = 0.5;
   out = page_of(&page, (struct screen){0});
@@ -157,47 +152,29 @@ TEST(lines_below_the_table_fit_its_window) {
   }
 }
 
-TEST(what_is_taken_is_shown_if_it_is_less_than_a_load) {
+TEST(a_core_that_polls_has_more_room_than_its_load_leaves) {
   struct fixture *fixture = machine_of(2);
-  for (int core = 0; core < 2; core++) {
-    fixture->core[core].busy = 0.5;
-    fixture->core[core].taken = 0.5;
-  }
+  fixture->core[1].load = 0.5;
+  fixture->core[1].room = 0.8;
   char *out = table_of(fixture, (struct screen){0});
-  assert_null(strstr(out, "taken %"));
-  fixture->core[1].taken = 0.2;
-  out = table_of(fixture, (struct screen){0});
-  assert_non_null(strstr(out, " core  load % taken %  error"));
-  assert_non_null(strstr(out, "    1    50.0    20.0"));
-}
-
-TEST(idle_polls_are_shown_where_a_core_polls) {
-  struct fixture *fixture = machine_of(2);
-  char *out = table_of(fixture, (struct screen){0});
-  assert_null(strstr(out, "idle_poll"));
-  fixture->core[1].busy = 0.5;
-  fixture->core[1].taken = 0.2;
-  fixture->core[1].idle_poll = 0.3;
-  out = table_of(fixture, (struct screen){0});
-  assert_non_null(strstr(out, " core  load % taken % idle_poll %  error"));
-  assert_non_null(strstr(out, "    1    50.0    20.0        30.0"));
+  assert_non_null(strstr(out, "    1    50.0    80.0"));
 }
 
 TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
   struct fixture *fixture = machine_of(2);
-  fixture->core[0].sibling_busy = 0.8734;
+  fixture->core[0].sibling_load = 0.8734;
   char *out = table_of(fixture, (struct screen){0});
   assert_non_null(
-      strstr(out, " core  load %  error  min %  max % sibling %  1 min"));
+      strstr(out, " low %  high %  trough %  peak % sibling %   1m %"));
   assert_non_null(
-      strstr(out, "    0     0.0    0.7    0.0    0.0      87.3   0.00"));
+      strstr(out, "    0.0     0.7       0.0     0.0      87.3    0.0"));
   assert_non_null(
-      strstr(out, "    1     0.1    0.7    0.1    0.1         -   0.00"));
+      strstr(out, "    0.0     0.8       0.1     0.1         -    0.1"));
 }
 
 TEST(an_unknown_value_is_a_dash_and_an_offline_core_is_named) {
   struct fixture *fixture = machine_of(2);
-  fixture->core[0].busy = fixture->core[0].hidden = NAN;
+  fixture->core[0].load = fixture->core[0].hidden = NAN;
   fixture->core[0].source = SOURCE_NONE;
   fixture->core[1].online = false;
   char *out = table_of(fixture, (struct screen){0});
@@ -242,7 +219,7 @@ TEST(a_narrow_window_keeps_core_load_and_source) {
   assert_non_null(strstr(out, "\n core  load %  source\n"));
   out = table_of(fixture, (struct screen){.width = 50, .height = 24});
   assert_non_null(
-      strstr(out, "\n core  load %  max %  1 min hidden %  source\n"));
+      strstr(out, "\n core  load %  room %  peak %   1m %  source\n"));
 }
 
 TEST(all_of_256_cores_are_shown_in_a_window_of_120_by_40) {
@@ -254,7 +231,7 @@ TEST(all_of_256_cores_are_shown_in_a_window_of_120_by_40) {
     snprintf(cell, sizeof(cell), " %4d %6.1f", core, core / 10.0);
     assert_non_null(strstr(out, cell));
   }
-  assert_non_null(strstr(out, "busy cores, 1/5/15 min"));
+  assert_non_null(strstr(out, "load %, 1m 5m 15m"));
 }
 
 TEST(in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted) {
@@ -268,7 +245,7 @@ TEST(in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted) {
 
 TEST(the_json_document_holds_every_core_and_null_for_the_unknown) {
   struct fixture *fixture = machine_of(2);
-  fixture->core[1].busy = NAN;
+  fixture->core[1].load = NAN;
   char error[128] = "";
   FILE *file = unit_open();
   const struct load_page page = {.snapshot = &fixture->snapshot};
@@ -283,10 +260,9 @@ TEST(the_json_document_holds_every_core_and_null_for_the_unknown) {
   yajl_val load = yajl_tree_get(cores->u.array.values[1],
                                 (const char *[]){"load", NULL}, yajl_t_any);
   assert_true(YAJL_IS_NULL(load));
-  yajl_val average =
-      yajl_tree_get(tree, (const char *[]){"host", "load_average", "300", NULL},
-                    yajl_t_number);
-  assert_near(YAJL_GET_DOUBLE(average), 1.25, 0);
+  yajl_val average = yajl_tree_get(
+      tree, (const char *[]){"host", "load_5m", NULL}, yajl_t_number);
+  assert_near(YAJL_GET_DOUBLE(average), 62.5, 0);
   yajl_tree_free(tree);
 }
 
@@ -298,8 +274,8 @@ static const char *line_of(const char *text, int line) {
 
 TEST(cores_are_ordered_by_the_chosen_column) {
   struct fixture *fixture = machine_of(3);
-  fixture->core[1].busy = 0.9;
-  fixture->core[2].busy = NAN;
+  fixture->core[1].load = 0.9;
+  fixture->core[2].load = NAN;
   struct screen screen = {
       .sort = load_table_order(
           &(struct load_page){.snapshot = &fixture->snapshot}, 0, true)};
@@ -337,21 +313,21 @@ static void assert_order(const struct fixture *fixture, size_t order,
 TEST(the_keys_pass_over_columns_that_are_not_shown) {
   struct fixture *fixture = machine_of(2);
   fixture->core[1].steal = 0.2;
-  assert_order(fixture, order_of(fixture, 2), ", by error\n");
+  assert_order(fixture, order_of(fixture, 2), ", by room %\n");
   assert_order(fixture, order_of(fixture, -2), ", by steal %\n");
   assert_order(fixture, order_of(fixture, -1), ", by source\n");
   char *out = table_of(fixture, (struct screen){.sort = order_of(fixture, -2)});
   assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
-  fixture->core[0].taken = -0.1;
-  assert_order(fixture, order_of(fixture, 2), ", by taken %\n");
+  fixture->core[0].sibling_load = 0.1;
+  assert_order(fixture, order_of(fixture, 7), ", by sibling %\n");
 }
 
 TEST(the_order_stays_when_another_column_appears) {
   struct fixture *fixture = machine_of(2);
   size_t order = order_of(fixture, 2);
-  assert_order(fixture, order, ", by error\n");
-  fixture->core[0].taken = -0.1;
-  assert_order(fixture, order, ", by error\n");
+  assert_order(fixture, order, ", by room %\n");
+  fixture->core[0].sibling_load = 0.1;
+  assert_order(fixture, order, ", by room %\n");
 }
 
 TEST(a_source_that_was_asked_for_and_not_taken_is_said_below_the_table) {
@@ -408,7 +384,7 @@ TEST(colour_changes_no_character_of_any_table) {
   static const struct screen windows[] = {
       {0}, {.width = 80, .height = 24}, {.width = 27, .height = 9}};
   struct fixture *fixture = machine_of(64);
-  fixture->core[3].busy = 0.95;
+  fixture->core[3].load = 0.95;
   for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
     struct screen screen = windows[i];
     char *plain = table_of(fixture, screen);

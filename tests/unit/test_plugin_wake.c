@@ -101,7 +101,7 @@ static void set_up(void) {
   memset(&play, 0, sizeof(play));
   for (int i = 0; i < 3; i++)
     cores[i] =
-        (struct core_figures){.core = 2 * i, .online = true, .busy = 0.25 * i};
+        (struct core_figures){.core = 2 * i, .online = true, .load = 0.25 * i};
   isolates = false;
   sampler = NULL;
   return plugin_unit_set_up();

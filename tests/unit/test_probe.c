@@ -3,8 +3,8 @@
  * library. */
 #include "unit.h"
 
-#include "cycles/totals.h"
 #include "cycles/proof.h"
+#include "cycles/totals.h"
 
 #include <sched.h>
 #include <sys/syscall.h>

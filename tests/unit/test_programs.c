@@ -360,11 +360,9 @@ TEST(a_clock_without_a_tracepoint_that_it_needs_is_not_loaded) {
 
 #ifdef __x86_64__
 TEST(a_kind_of_interrupt_without_tracepoints_keeps_no_clock_from_running) {
-  assert_int_equal(load_without("reschedule_entry", ENOENT, true),
-                   0);
+  assert_int_equal(load_without("reschedule_entry", ENOENT, true), 0);
   assert_true(was_attached("local_timer_entry"));
-  assert_int_equal(load_without("reschedule_entry", EPERM, true),
-                   -EPERM);
+  assert_int_equal(load_without("reschedule_entry", EPERM, true), -EPERM);
 }
 
 #endif

@@ -94,7 +94,7 @@ TEST(snapshots_contain_loads_and_the_cost_of_sampling) {
   snapshot_free(wait_for_one(sampler));
   struct snapshot *snapshot = wait_for_one(sampler);
   assert_int_equal(snapshot->cores_len, 2);
-  assert_near(snapshot->cores[0].busy, 0.5, 0.05);
+  assert_near(snapshot->cores[0].load, 0.5, 0.05);
   assert_int_equal(snapshot->cores[0].proof, PROOF_UNPROVEN);
   assert_true(snapshot->self.sample_cost_s > 0);
   assert_true(snapshot->self.lateness_s >= 0);
@@ -207,8 +207,8 @@ TEST(a_snapshot_has_the_least_and_the_greatest_load_of_its_samples) {
   assert_int_equal(sampler_start(&sampler, &options), 0);
   snapshot_free(wait_for_one(sampler));
   struct snapshot *snapshot = wait_for_one(sampler);
-  assert_near(snapshot->cores[0].busy_min, 0, 0.1);
-  assert_near(snapshot->cores[0].busy_max, 1, 0.1);
+  assert_near(snapshot->cores[0].load_trough, 0, 0.1);
+  assert_near(snapshot->cores[0].load_peak, 1, 0.1);
   snapshot_free(snapshot);
   sampler_stop(sampler);
 }
