@@ -116,7 +116,7 @@ def test_compared():
 
 def test_manuals():
     """the manual pages cite only files that are installed"""
-    examples = {os.path.basename(path) for path in files_of("contrib/collectd",
+    examples = {os.path.basename(path) for path in files_of("contrib/collectd", "contrib/wake",
                                                             "contrib/producers")}
     for path in files_of("src"):
         if not path.endswith(".pod"):
@@ -175,7 +175,7 @@ def test_dashboards():
             for name in names if isinstance(names, tuple) else (names,):
                 # The manual lists some values as patterns.
                 if series.plugin in ("percore", "percore_host") and "*" not in name and \
-                        name not in shown.CLASSES and name not in shown.VECTORS:
+                        name not in shown.CLASSES:
                     known = re.sub(r"_(mean|min|max|stddev|p\d+)$", "", name)
                     if known.removeprefix("cores_") in shown.CLASSES:
                         continue
