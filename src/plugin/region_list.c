@@ -141,25 +141,38 @@ static struct region_reader *find_producer(struct region_watch *watch,
   return NULL;
 }
 
-struct region_budget *region_budget_find(struct region_watch *watch,
+/* Returns the budget of the regions of that name, which is created if
+ * necessary, or NULL if out of memory. */
+static struct region_budget *find_budget(struct region_watch *watch,
                                          const struct region_config *config,
-                                         const char *region, uid_t uid) {
+                                         const char *region) {
   struct region_budget *budget = watch->budgets;
-  uid = config->users_given ? (uid_t)-1 : uid;
-  while (budget != NULL &&
-         (budget->uid != uid || strcmp(budget->name, region) != 0))
+  while (budget != NULL && strcmp(budget->name, region) != 0)
     budget = budget->next;
   if (budget != NULL || (budget = calloc(1, sizeof(*budget))) == NULL)
     return budget;
   sstrncpy(budget->name, region, sizeof(budget->name));
   budget->config = config;
-  budget->uid = uid;
+  budget->uid = (uid_t)-1;
   budget->log = &watch->log;
   budget->new_row_ns = HOUR_NS / (uint64_t)config->max_new_rows;
   budget->memory.pool = &watch->memory;
   budget->values.pool = &watch->values;
   budget->next = watch->budgets;
   return watch->budgets = budget;
+}
+
+bool region_budget_admits(struct region_budget *budget, uid_t uid) {
+  if (budget->uid == (uid_t)-1)
+    budget->uid = uid;
+  if (budget->config->users_given || uid == budget->uid || uid == (uid_t)-1)
+    return true;
+  region_warn((struct region_about){.log = budget->log, .region = budget->name},
+              "a region %s of user %u is not read: user %u has the name, until "
+              "10 minutes after its last producer. To add them up, name both "
+              "users in AllowUser.",
+              budget->name, (unsigned)uid, (unsigned)budget->uid);
+  return false;
 }
 
 /* Makes an instance, which owns the reader. If out of memory, closes the reader
@@ -169,10 +182,11 @@ static struct region_instance *make_instance(struct region_watch *watch,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   uid_t uid = region_reader_listener(reader);
-  struct region_budget *budget =
-      region_budget_find(watch, config, label->region, uid);
+  struct region_budget *budget = find_budget(watch, config, label->region);
   struct region_instance *instance = calloc(1, sizeof(*instance));
-  if (instance == NULL || budget == NULL) {
+  if (instance == NULL || budget == NULL ||
+      !region_budget_admits(budget, uid)) {
+    watch->strangers = true;
     free(instance);
     region_reader_close(reader);
     return NULL;
@@ -181,7 +195,6 @@ static struct region_instance *make_instance(struct region_watch *watch,
   *instance =
       (struct region_instance){.watch = watch,
                                .reader = reader,
-                               .uid = uid,
                                .budget = budget,
                                .after_boottime_ns = watch->after_boottime_ns};
   sstrncpy(instance->name, label->instance, sizeof(instance->name));

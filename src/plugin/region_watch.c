@@ -50,21 +50,14 @@ static bool is_reported(const struct region_sum *sum) {
          (sum->budget->config->report_host || sum->copies > 1);
 }
 
-/* Returns the list element that points to the sum, or NULL. The sum may be that
- * of another user's region of the same name. */
-static struct region_sum **find_sum(const struct region_instance *instance,
-                                    const char *name, const char *table) {
-  struct region_sum **found = NULL;
-  for (struct region_budget *budget = instance->watch->budgets; budget != NULL;
-       budget = budget->next)
-    for (struct region_sum **link = &budget->sums;
-         strcmp(budget->name, instance->budget->name) == 0 && *link != NULL;
-         link = &(*link)->next)
-      if (strcmp((*link)->instance, name) == 0 &&
-          strcmp((*link)->table, table) == 0 &&
-          (found == NULL || budget == instance->budget))
-        found = link;
-  return found;
+/* Returns the list element that points to the sum, or NULL. */
+static struct region_sum **find_sum(struct region_budget *budget,
+                                    const char *instance, const char *table) {
+  struct region_sum **link = &budget->sums;
+  while (*link != NULL && (strcmp((*link)->instance, instance) != 0 ||
+                           strcmp((*link)->table, table) != 0))
+    link = &(*link)->next;
+  return *link != NULL ? link : NULL;
 }
 
 /* True if the sum must not yet be replaced by a sum with other fields, because
@@ -93,8 +86,7 @@ static void refuse_table(struct region_input *input, const char *name,
 }
 
 /* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
- * place of *replaced, which has other fields or was another user's. Returns
- * NULL if out of memory. */
+ * place of *replaced, which has other fields. Returns NULL if out of memory. */
 static struct region_sum *make_sum(const struct region_instance *instance,
                                    uint32_t t, const char *name,
                                    struct region_sum **replaced) {
@@ -117,43 +109,6 @@ static struct region_sum *make_sum(const struct region_instance *instance,
   return instance->budget->sums = sum;
 }
 
-/* Returns the user who has the region's series without a suffix, or NULL if the
- * instance's user may have them. They stay with a user as long as any of its
- * counts are kept. If nobody has them, which is so when collectd starts, the
- * user with the lowest uid gets them. */
-static const struct region_budget *
-find_owner(const struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
-  const struct region_budget *own = instance->budget;
-  for (const struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    if (budget != own && strcmp(budget->name, own->name) == 0 &&
-        budget->sums != NULL && !budget->is_apart)
-      return budget;
-  for (const struct region_instance *other = watch->instances; other != NULL;
-       other = other->next)
-    if (other->budget != own && strcmp(other->budget->name, own->name) == 0 &&
-        other->uid < instance->uid && other->health != REGION_DEAD &&
-        other->complaint == 0 && !other->budget->is_apart)
-      return other->budget;
-  return NULL;
-}
-
-/* Decides whether the series of a user's region have a suffix, because those
- * without are another user's. */
-static void set_apart(const struct region_instance *instance,
-                      const char *suffix) {
-  const struct region_budget *owner = find_owner(instance);
-  instance->budget->is_apart = owner != NULL;
-  if (owner != NULL)
-    region_warn(region_about(instance, NULL),
-                "region %s is served by users %u and %u: the counts of user %u "
-                "are reported apart, as all@%s. To sum them, name both users "
-                "in AllowUser.",
-                instance->budget->name, (unsigned)owner->uid,
-                (unsigned)instance->uid, (unsigned)instance->uid, suffix);
-}
-
 /* Adds input t to its sum, which is created if necessary. A sum with other
  * fields is replaced, unless another live instance uses it: then the input is
  * left out while that instance lives. */
@@ -161,20 +116,12 @@ static void join(struct region_instance *instance, uint32_t t) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
   struct region_input *input = &instance->inputs[t];
+  struct region_budget *budget = instance->budget;
   const char *table_name = directory->described[t].name;
-  char uid[32]; /* no instance has this name */
-  snprintf(uid, sizeof(uid), "uid@%u", (unsigned)instance->uid);
-  const char *suffix = instance->name[0] != '\0' ? instance->name : uid;
-  const char *name = instance->name;
-  if (!instance->budget->config->report_per_instance) {
-    if (instance->budget->sums == NULL)
-      set_apart(instance, suffix);
-    name = instance->budget->is_apart ? suffix : "";
-  }
-  struct region_sum **found = find_sum(instance, name, table_name);
+  const char *name = budget->config->report_per_instance ? instance->name : "";
+  struct region_sum **found = find_sum(budget, name, table_name);
   bool shared = found != NULL && is_shared(*found, instance);
-  bool fits = found != NULL && (*found)->budget == instance->budget &&
-              region_sum_fits(*found, directory, t);
+  bool fits = found != NULL && region_sum_fits(*found, directory, t);
   if (!fits && shared) {
     refuse_table(
         input, table_name,
@@ -284,25 +231,18 @@ static void warn_of_unknown_tables(const struct region_instance *instance) {
 
 static void came(struct region_instance *instance) {
   uint32_t tables = region_reader_directory(instance->reader)->table_count;
-  struct region_watch *watch = instance->watch;
-  instance->uid = region_reader_uid(instance->reader);
   instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->read_in = 0;
   instance->attaches_refused = instance->adds_refused = 0;
   region_workers_forget(&instance->workers);
   region_instance_free_inputs(instance);
-  struct region_budget *budget = region_budget_find(
-      watch, instance->budget->config, instance->budget->name, instance->uid);
-  instance->inputs = calloc(tables, sizeof(*instance->inputs));
-  if (instance->inputs == NULL || budget == NULL) {
-    region_instance_free_inputs(instance); /* tries again in the next round */
+  if (!region_budget_admits(instance->budget,
+                            region_reader_uid(instance->reader)))
     return;
-  }
+  instance->inputs = calloc(tables, sizeof(*instance->inputs));
+  if (instance->inputs == NULL)
+    return; /* tries again in the next round */
   instance->from_zero = is_new_producer(instance);
-  instance->budget->instances--;
-  instance->budget = budget;
-  budget->instances++;
-  region_reader_use_allowance(instance->reader, &budget->memory);
   instance->input_count = instance->next_table = tables;
   for (uint32_t t = 0; t < tables; t++)
     instance->inputs[t] =

@@ -33,7 +33,7 @@
  *    |   +- region_input  session    a table of the producer, and ---+
  *    |                               for each of its rows the name   | is
  *    |                               for which it counts             | added
- *    +- region_budget  gtpu          a user's regions of one name,   | to
+ *    +- region_budget  gtpu          the regions of one name, and    | to
  *        |                           and what they may take          |
  *        +- region_sum  session      a table as it is reported <-----+
  *            +- region_sum_row eth0  what is counted under a name
@@ -93,8 +93,8 @@
 
 #define REGION_SUM_NAME_SIZE 128
 
-/* What a user's producers of one region, with all its instances, may take, and
- * its sums: one for each table of the region or, if ReportPerInstance is set,
+/* What the producers of one region, with all its instances, may take, and its
+ * sums: one for each table of the region or, if ReportPerInstance is set,
  * of an instance. */
 struct region_budget {
   struct region_budget *next;
@@ -108,9 +108,8 @@ struct region_budget {
    * until when time is used; when a row was last denied, and in which table. */
   uint64_t new_row_ns, used_ns, denied_ns;
   char denied_in[REGION_SUM_NAME_SIZE];
-  bool denies;   /* it was told */
-  uid_t uid;     /* -1: all users that AllowUser names */
-  bool is_apart; /* its series have a suffix */
+  bool denies; /* it was told */
+  uid_t uid;   /* of the first; -1: unknown */
   char name[128];
 };
 
@@ -268,8 +267,6 @@ struct region_instance {
   char name[64];   /* "": the region has no instances */
   char label[194]; /* for messages: gtpu, or gtpu@east */
   struct region_reader *reader;
-  uid_t uid; /* uid of the process that listened when the name was first seen;
-                -1: unknown */
   struct region_budget *budget;
   uint64_t attaches_refused, adds_refused; /* totals at the last reading */
   struct region_input *inputs;
@@ -330,10 +327,8 @@ struct region_watch {
 
 static inline struct region_about
 region_about_sum(const struct region_sum *sum) {
-  return (struct region_about){.log = sum->budget->log,
-                               .uid = sum->budget->uid,
-                               .region = sum->budget->name,
-                               .part = sum->table};
+  return (struct region_about){
+      .log = sum->budget->log, .region = sum->budget->name, .part = sum->table};
 }
 
 /* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
@@ -473,10 +468,8 @@ region_about_host(struct region_watch *watch) {
 
 static inline struct region_about
 region_about(const struct region_instance *instance, const char *table) {
-  return (struct region_about){.log = &instance->watch->log,
-                               .uid = instance->uid,
-                               .region = instance->label,
-                               .part = table};
+  return (struct region_about){
+      .log = &instance->watch->log, .region = instance->label, .part = table};
 }
 
 static inline bool region_watch_is_wanted(const struct region_watch *watch) {
@@ -532,11 +525,9 @@ void region_list_look(struct region_watch *watch);
 /* Frees instances that have not been served for ten minutes. */
 void region_list_forget(struct region_watch *watch);
 
-/* Returns the budget of a user's regions of that name, which is created if
- * necessary, or NULL if out of memory. No user takes what a region of another
- * user needs. Users that AllowUser names are one user. */
-struct region_budget *region_budget_find(struct region_watch *watch,
-                                         const struct region_config *config,
-                                         const char *region, uid_t uid);
+/* True if a user's regions of that name are read: the user's was the first, or
+ * AllowUser names the users, or the user is unknown (-1). Otherwise, logs the
+ * reason once. */
+bool region_budget_admits(struct region_budget *budget, uid_t uid);
 
 #endif

@@ -742,7 +742,6 @@ TEST(
  */
 
 enum { NOBODY = 65534 };
-#define APART "all@uid@65534"
 
 static bool may_change_user(void) {
   if (geteuid() != 0)
@@ -761,67 +760,68 @@ static struct percore_region *create_as_nobody(unsigned place,
   return region;
 }
 
-TEST(series_stay_with_their_user_whoever_serves_the_name_without_an_instance) {
+static void assert_refused(void) {
+  assert_non_null(fake_logged(LOG_WARNING,
+                              "a region unit of user 65534 is not read: user "
+                              "0 has the name"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+TEST(a_name_is_that_of_its_first_user_and_others_are_refused_once) {
   if (!may_change_user())
     skip();
   struct percore_region *first = create_usual(0, "east");
   add(first, "eth0", 0, PACKETS, 100);
   begin_watch("");
   add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
-  add(first, "eth0", 0, PACKETS, 1);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 101);
-  assert_count("percore_unit_port_packets", "0", "eth0", 101);
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  assert_count("percore_unit_port_packets", "0@uid@65534", "eth0", 7);
-  assert_none(HOST "port_packets", "all@east", "eth0");
-  play_round(SECOND);
-  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_WARNING, "reported apart, as " APART));
+  for (int round = 0; round < 3; round++) {
+    add(first, "eth0", 0, PACKETS, 1);
+    play_round(SECOND);
+  }
+  assert_count(HOST "port_packets", "all", "eth0", 103);
+  assert_refused();
 }
 
-TEST(series_stay_with_their_user_between_two_of_its_producers) {
+TEST(a_name_stays_with_its_user_between_two_of_its_producers) {
+  if (!may_change_user())
+    skip();
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  end_producer(0);
+  play_round(SECOND);
+  add(create_as_nobody(0, NULL), "eth0", 0, PACKETS, 7);
+  play_round(SECOND);
+  assert_none(HOST "port_packets", "all", "eth0");
+  assert_refused();
+  end_producer(0);
+  play_round(SECOND);
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 101);
+}
+
+TEST(a_name_is_free_once_the_counts_of_its_user_are_forgotten) {
   if (!may_change_user())
     skip();
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
   end_producer(0);
   play_round(SECOND);
-  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
-  play_round(SECOND);
-  assert_none(HOST "port_packets", "all", "eth0");
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  add(create_usual(0, "east"), "eth0", 0, PACKETS, 1);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 101);
-}
-
-TEST(an_instance_continues_its_series_whoever_serves_it) {
-  if (!may_change_user())
-    skip();
-  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
-  begin_watch("<Region \"unit\">\nReportPerInstance true\n</Region>\n");
-  assert_count(HOST "port_packets", "all@east", "eth0", 100);
-  end_producer(0);
+  play_round(REGION_FORGET_NS);
   play_round(SECOND);
   add(create_as_nobody(0, "east"), "eth0", 0, PACKETS, 7);
   play_round(SECOND);
-  assert_count(HOST "port_packets", "all@east", "eth0", 107);
+  assert_count(HOST "port_packets", "all", "eth0", 7);
 }
 
-TEST(of_users_that_collectd_finds_at_its_start_the_lowest_uid_has_the_series) {
+TEST(regions_of_users_that_are_named_are_added_up) {
   if (!may_change_user())
     skip();
-  add(create_as_nobody(0, NULL), "eth0", 0, PACKETS, 7);
-  add(create_usual(1, "west"), "eth0", 0, PACKETS, 100);
-  struct percore_region *late = served[1];
-  served[1] = NULL; /* it does not answer yet */
-  begin_watch("");
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  served[1] = late;
-  percore_serve(late);
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  begin_watch("<Region \"unit\">\nAllowUser \"root\" \"65534\"\n</Region>\n");
+  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
   play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 100);
+  assert_count(HOST "port_packets", "all", "eth0", 107);
 }
 
 /* ---------------------------------------------------------------------------
