@@ -13,57 +13,42 @@
  * this takes a fifth of the time of dispatching. */
 #define TILE_KEPT_BYTES ((size_t)1 << 20)
 /* How far ahead of its use what is remembered is loaded, in words. */
-#define PREFETCHED 256
+#define PREFETCHED 1024
 
 /* ---------------------------------------------------------------------------
  * Memory
  */
 
-/* Returns how many words of a row are remembered in each copy: its counters at
- * the last scan, and what to subtract from its up-down counters. */
-static uint32_t width_of(const struct region_sum *sum) {
-  return sum->counters.len + sum->present.len;
-}
-
 static uint64_t *last_of(const struct region_input *input, uint32_t row,
                          uint32_t copy) {
-  return input->last +
-         ((size_t)row * input->copies + copy) * width_of(input->sum);
+  return region_growth_last(&input->past, row, copy);
 }
 
 static size_t size_of_row(const struct region_input *input) {
-  return sizeof(*input->incarnations) + sizeof(*input->rows) +
-         (size_t)input->copies * width_of(input->sum) * sizeof(uint64_t);
+  return region_growth_of_row(&input->past) + sizeof(*input->rows);
 }
 
-/* Makes the arrays for `rows` rows. Returns false if memory is short. */
+/* Remembers `rows` rows. Returns false if memory is short. */
 static bool remember(struct region_input *input, uint32_t rows) {
   struct region_allowance *memory = &input->sum->budget->memory;
-  size_t size = size_of_row(input), before = input->len;
-  if (!region_allowance_take(memory, (rows - before) * size))
+  size_t before = input->past.rows;
+  size_t more = (rows - before) * size_of_row(input);
+  if (!region_allowance_take(memory, more))
     return false;
-  if (array_grow(&input->incarnations, before, rows,
-                 sizeof(*input->incarnations)) &&
-      array_grow(&input->rows, before, rows, sizeof(*input->rows)) &&
-      array_grow(&input->last, before, rows,
-                 (size_t)input->copies * width_of(input->sum) *
-                     sizeof(uint64_t))) {
-    input->bytes += (rows - before) * size;
-    input->len = rows;
-    return true;
+  if (!array_grow(&input->rows, before, rows, sizeof(*input->rows)) ||
+      !region_growth_resize(&input->past, rows)) {
+    region_allowance_give(memory, more);
+    return false;
   }
-  region_allowance_give(memory, (rows - before) * size);
-  return false;
+  input->bytes += more;
+  return true;
 }
 
 /* Forgets single cores, which are not reported any more. */
 static void forget_cores(struct region_input *input) {
-  size_t width = width_of(input->sum), before = size_of_row(input);
-  for (uint32_t row = 1; row < input->len; row++)
-    memmove(input->last + row * width, last_of(input, row, 0),
-            width * sizeof(uint64_t));
-  input->copies = 1;
-  size_t less = input->len * (before - size_of_row(input));
+  size_t before = size_of_row(input);
+  region_growth_forget_copies(&input->past);
+  size_t less = input->past.rows * (before - size_of_row(input));
   input->bytes -= less;
   region_allowance_give(&input->sum->budget->memory, less);
 }
@@ -107,18 +92,19 @@ static bool make_room(struct region_input *input) {
     input->rest_next = input->rest_now + cells;
     input->candidates = (void *)(input->rest_next + cells);
     input->candidates_most = most;
-    input->copies = sum->copies;
+    input->past.copies = sum->copies;
+    input->past.width = sum->counters.len + sum->present.len;
   }
-  if (input->copies > sum->copies)
+  if (input->past.copies > sum->copies)
     forget_cores(input);
   size_t left = region_allowance_left(memory) / size_of_row(input);
   size_t more = sum->single ? left : left / 8 * 7; /* leaves some for names */
-  uint32_t rows = (uint32_t)MIN(in_use, input->len + more);
-  if (rows > input->len && !remember(input, rows) && sum->single)
+  uint32_t rows = (uint32_t)MIN(in_use, input->past.rows + more);
+  if (rows > input->past.rows && !remember(input, rows) && sum->single)
     return false;
-  if (input->len < in_use && !sum->single &&
+  if (input->past.rows < in_use && !sum->single &&
       (sum->ranks_by != NULL || sum->chooses_rows))
-    tell_memory(input, in_use - input->len);
+    tell_memory(input, in_use - input->past.rows);
   return true;
 }
 
@@ -155,7 +141,7 @@ static bool need_births(const struct row *row) {
 }
 
 static uint32_t copies_of(const struct region_input *input) {
-  return MIN(input->copies, input->sum->copies);
+  return MIN(input->past.copies, input->sum->copies);
 }
 
 /* Adds what a copy has grown to a row, and notes the worst of all copies. */
@@ -211,7 +197,7 @@ static void begin_object(const struct row *row) {
   struct region_sum *sum = input->sum;
   struct region_sum_row *to = input->rows[row->number];
   uint64_t before = ranking(input, row->number);
-  bool is_next = row->incarnation == input->incarnations[row->number] + 1;
+  bool is_next = row->incarnation == input->past.incarnations[row->number] + 1;
   bool is_first = row->incarnation <= 1;
   if (to == NULL || !is_next)
     to = sum->other;
@@ -232,7 +218,7 @@ static void begin_object(const struct row *row) {
   to->weight = region_weights_add(
       to->weight, (int64_t)(ranking(input, row->number) - before));
   release(input, row->number);
-  input->incarnations[row->number] = row->incarnation;
+  input->past.incarnations[row->number] = row->incarnation;
 }
 
 /* Combines the present values of a row with those of others. */
@@ -248,7 +234,7 @@ static void combine(struct region_input *input, struct region_sum_row *to,
       const struct region_column *column = &sum->present.list[n];
       uint64_t base = 0;
       if (bases != NULL)
-        base = bases[(size_t)copy * width_of(sum) + sum->counters.len + n];
+        base = bases[(size_t)copy * input->past.width + sum->counters.len + n];
       else if (sum->fields[column->field].kind == PERCORE_UPDOWN)
         base = births_of(input->tile, i)[column->column];
       region_sum_combine(sum, column,
@@ -361,7 +347,7 @@ static void read_row(struct region_input *input, uint32_t i) {
   const struct region_tile *tile = input->tile;
   uint64_t generation = tile->generations[i];
   uint32_t number = tile->first_row + i;
-  bool is_remembered = number < input->len;
+  bool is_remembered = number < input->past.rows;
   bool moves = number >= input->kept && number < input->rows_read;
   struct row row = {.input = input,
                     .i = i,
@@ -386,7 +372,7 @@ static void read_row(struct region_input *input, uint32_t i) {
       combine(input, sum->other, i, NULL);
     return;
   }
-  row.is_same = input->incarnations[number] == row.incarnation;
+  row.is_same = input->past.incarnations[number] == row.incarnation;
   row.is_new = !row.is_same && is_known;
   if (!row.is_same) {
     if (!need_births(&row))
@@ -429,16 +415,19 @@ static uint32_t read_light(struct region_input *input, uint32_t i,
   const struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
   const struct region_column *counters = sum->counters.list;
-  const uint32_t len = sum->counters.len, width = width_of(sum);
+  const uint32_t len = sum->counters.len, width = input->past.width;
   const uint64_t *cells = tile->totals + (size_t)i * tile->columns;
   uint64_t *last = last_of(input, tile->first_row + i, 0);
   uint64_t *now = sum->other->now;
-  const uint32_t *incarnations = input->incarnations + tile->first_row;
+  const uint32_t *incarnations = input->past.incarnations + tile->first_row;
   struct region_sum_row **rows = input->rows + tile->first_row;
+  bool is_idle = i == 0 && len == tile->columns && len == width &&
+                 input->past.copies == 1 &&
+                 memcmp(cells, last, (size_t)stop * len * sizeof(*last)) == 0;
   for (; i < stop; i++, cells += tile->columns, last += width) {
     uint64_t generation = tile->generations[i], changes = 0;
     __builtin_prefetch(last + PREFETCHED, 1);
-    for (uint32_t n = 0; n < len; n++)
+    for (uint32_t n = 0; n < len && !is_idle; n++)
       changes |= cells[counters[n].column] - last[n];
     if (region_state(generation) != REGION_LIVE ||
         region_incarnation(generation) != incarnations[i])
@@ -625,7 +614,7 @@ static void read_tile(struct region_input *input) {
 static void finish(struct region_input *input) {
   struct region_sum *sum = input->sum;
   input->rows_read = MAX(input->rows_read, input->next_row);
-  input->kept = input->len;
+  input->kept = input->past.rows;
   input->next_row = 0;
   count_rest(input);
   tell_growth(input);
@@ -675,7 +664,7 @@ void region_input_leave(struct region_input *input) {
   struct region_sum *sum = input->sum;
   if (sum == NULL)
     return;
-  for (uint32_t row = 0; row < input->len; row++)
+  for (uint32_t row = 0; row < input->past.rows; row++)
     if (input->rows[row] != NULL)
       input->rows[row]->objects--; /* the next put hides it */
   struct region_input **link = &sum->inputs;
@@ -685,9 +674,8 @@ void region_input_leave(struct region_input *input) {
   sum->unread -= !input->is_new;
   region_sum_rest(sum);
   region_allowance_give(&sum->budget->memory, input->bytes);
-  free(input->incarnations);
+  region_growth_free(&input->past);
   free(input->rows);
-  free(input->last);
   free(input->rest);
   *input = (struct region_input){.instance = input->instance,
                                  .number = input->number};

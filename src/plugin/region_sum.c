@@ -198,20 +198,19 @@ void region_sum_combine(const struct region_sum *sum,
         value);
 }
 
-enum region_growth region_row_count(const struct region_sum *sum,
-                                    struct region_sum_row *row, uint32_t copy,
-                                    uint64_t *last, const uint64_t *cells) {
+enum region_grown region_row_count(const struct region_sum *sum,
+                                   struct region_sum_row *row, uint32_t copy,
+                                   uint64_t *last, const uint64_t *cells) {
   size_t at = (size_t)copy * sum->columns;
-  enum region_growth worst = REGION_GREW;
+  enum region_grown worst = REGION_GREW;
   for (uint32_t n = 0; n < sum->counters.len; n++) {
     uint32_t c = sum->counters.list[n].column;
-    uint64_t grown = cells[c] - last[n];
-    if ((int64_t)grown < 0) {
-      worst = MAX(worst, cells[c] < last[n] ? REGION_FELL : REGION_LEAPT);
+    enum region_grown grown = region_grown(cells[c], last[n]);
+    worst = MAX(worst, grown);
+    if (grown != REGION_GREW)
       continue;
-    }
+    row->now[at + c] += cells[c] - last[n];
     last[n] = cells[c];
-    row->now[at + c] += grown;
   }
   return worst;
 }

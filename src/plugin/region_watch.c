@@ -76,11 +76,13 @@ static bool is_shared(const struct region_sum *sum,
   return input != NULL;
 }
 
-static void refuse_table(struct region_input *input, const char *name,
-                         const char *why) {
+/* Leaves a table out. `part` is what the reason is about: the table or, if it
+ * is NULL, the region, of which further tables are not named. */
+static void refuse_table(struct region_input *input, const char *part,
+                         const char *name, const char *why) {
   input->from_zero &= !input->left_out_once;
   input->left_out_once = true;
-  region_warn(region_about(input->instance, name),
+  region_warn(region_about(input->instance, part),
               "region %s: table %s is left out%s", input->instance->label, name,
               why);
 }
@@ -124,7 +126,7 @@ static void join(struct region_instance *instance, uint32_t t) {
   bool fits = found != NULL && region_sum_fits(*found, directory, t);
   if (!fits && shared) {
     refuse_table(
-        input, table_name,
+        input, table_name, table_name,
         ", because its fields differ from those of other instances; set "
         "ReportPerInstance true to report it.");
     return;
@@ -139,8 +141,9 @@ static void join(struct region_instance *instance, uint32_t t) {
     sum->unread++;
   } else
     refuse_table(
-        input, table_name,
-        ": MaxMemory or MaxValues leave too little for it; raise them.");
+        input, NULL, table_name,
+        ": MaxMemory or MaxValues leave too little for it, and perhaps for "
+        "further tables; raise them.");
 }
 
 /* ---------------------------------------------------------------------------

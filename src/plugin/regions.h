@@ -71,6 +71,7 @@
 #include "region_workers.h"
 
 #include "base/key_index.h"
+#include "region/growth.h"
 #include "region/reader.h"
 
 #include <dirent.h>
@@ -221,9 +222,9 @@ struct region_input {
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t rows_read;  /* the most rows that a scan has read */
   size_t bytes;        /* charged to the budget */
-  /* What is remembered of rows 0 to len - 1. */
-  uint32_t len, copies;
-  uint32_t *incarnations; /* of the last object in the row; 0: none */
+  /* Of each row: counters at the last scan; then what to subtract from up-down
+   * counters. */
+  struct region_growth past;
   /* For which row the object counts. `other`: the object is not wanted; NULL:
    * `other`, until there is room. */
   struct region_sum_row **rows;
@@ -240,7 +241,7 @@ struct region_input {
   bool ended;               /* the producer has ended: this is the last scan */
   bool looks_names_up, skips; /* skips: see skip_light */
   uint64_t live;              /* live rows so far */
-  enum region_growth { REGION_GREW, REGION_LEAPT, REGION_FELL } worst;
+  enum region_grown worst;
   struct region_candidate *candidates; /* room for 2 * candidates_most */
   size_t candidates_len, candidates_most;
   int64_t least; /* candidates with this weight or less are rejected */
@@ -401,9 +402,9 @@ void region_sum_combine(const struct region_sum *sum,
  * updates `last`, which has the counters alone. A cell that has fallen does not
  * count until it exceeds its former value. If it has grown by 2^63 or more, it
  * may have fallen from a value beyond 2^63, so this growth does not count. */
-enum region_growth region_row_count(const struct region_sum *sum,
-                                    struct region_sum_row *row, uint32_t copy,
-                                    uint64_t *last, const uint64_t *cells);
+enum region_grown region_row_count(const struct region_sum *sum,
+                                   struct region_sum_row *row, uint32_t copy,
+                                   uint64_t *last, const uint64_t *cells);
 
 /* Frees the oldest hidden rows if there are too many. */
 void region_sum_forget(struct region_sum *sum);
