@@ -253,7 +253,7 @@ HOST_ROWS = [
               [percent('$core', SOFTIRQS, legend='type_instance', over='mean')], (24, 8),
               'net_rx: received packets and XDP.', 'percent', stacked=True),
     ], collapsed=True),
-    Row('C-states, frequency, instructions (ReportCStates, ReportFrequency, ReportIPC)', [
+    Row('C-states and frequency (ReportCStates, ReportFrequency)', [
         Panel('timeseries', 'Time in idle states, mean of the cores',
               [percent('$core', CSTATES, legend='type_instance', over='mean')], (12, 8),
               'idle_poll is the idle state that spins: the core is not halted. See '
@@ -262,14 +262,8 @@ HOST_ROWS = [
               [Series('$core', 'operations', CSTATES, legend='type_instance', rate=True,
                       over='sum')], (12, 8),
               'Each entry ends with a wake-up.', 'ops', from_zero=True),
-        Panel('timeseries', 'Frequency while not halted', [Series('$core', 'cpufreq')], (8, 8),
+        Panel('timeseries', 'Frequency while not halted', [Series('$core', 'cpufreq')], (24, 8),
               'From the counters mperf and aperf.', 'hertz'),
-        Panel('timeseries', 'Instructions per cycle', [Series('$core', 'ipc')], (8, 8),
-              'While not halted.', 'short', from_zero=True),
-        Panel('timeseries', 'Share of time for which its counters ran',
-              [percent('$core', 'ipc_running')], (8, 8),
-              'Below 100 %, others use the counters too, and the figure is an estimate.',
-              'percent', full=True),
     ], collapsed=True),
     Row('Scheduler (ReportSchedstat true)', [
         Panel('timeseries', 'Context switches of each core',

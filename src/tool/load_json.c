@@ -17,6 +17,18 @@ static void put_averages(struct json *json, const char *what,
   }
 }
 
+static void put_times(struct json *json, const struct core_figures *core) {
+  static const char *const names[TIMES] = {
+      [TIME_USER] = "user",       [TIME_NICE] = "nice",
+      [TIME_SYSTEM] = "system",   [TIME_IRQ] = "irq",
+      [TIME_SOFTIRQ] = "softirq", [TIME_GUEST] = "guest",
+      [TIME_IOWAIT] = "iowait"};
+  json_open_object(json, "time");
+  for (int i = 0; i < TIMES; i++)
+    put_percent(json, names[i], core->time[i]);
+  json_close_object(json);
+}
+
 static void put_core(struct json *json, const struct snapshot *snapshot,
                      const struct core_figures *core) {
   json_open_object(json, NULL);
@@ -33,6 +45,7 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   put_averages(json, "load", snapshot, core->load_average, 100);
   put_percent(json, "room", core->room);
   put_percent(json, "sibling_load", core->sibling_load);
+  put_times(json, core);
   put_percent(json, "hidden", core->hidden);
   put_percent(json, "steal", core->steal);
   json_number(json, "frequency_hz", core->frequency_hz);
@@ -68,7 +81,8 @@ static void put_host(struct json *json, const struct snapshot *snapshot) {
 }
 
 int load_json_write(FILE *out, const void *figures) {
-  const struct snapshot *snapshot = figures;
+  const struct snapshot *snapshot =
+      ((const struct load_page *)figures)->snapshot;
   struct json *json = json_begin(out, "load");
   json_thousandths(json, "time", (double)snapshot->time_ns / 1e9);
   json_number(json, "interval_s", (double)snapshot->covered_ns / 1e9);
