@@ -256,8 +256,8 @@ HOST_ROWS = [
     Row('C-states and frequency (ReportCStates, ReportFrequency)', [
         Panel('timeseries', 'Time in idle states, mean of the cores',
               [percent('$core', CSTATES, legend='type_instance', over='mean')], (12, 8),
-              'idle_poll is the idle state that spins: the core is not halted. See idle_poll '
-              'in collectd-percore(5).', 'percent', stacked=True),
+              'idle_poll is the idle state that spins: the core is not halted. See '
+              '"Idle loops that poll" in collectd-percore(5).', 'percent', stacked=True),
         Panel('timeseries', 'Entries into idle states, all cores',
               [Series('$core', 'operations', CSTATES, legend='type_instance', rate=True,
                       over='sum')], (12, 8),

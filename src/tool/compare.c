@@ -121,7 +121,7 @@ static void put_core(struct json *json, const struct core_figures *core) {
   json_integer(json, "core", core->core);
   json_open_object(json, "load");
   for (size_t i = 0; i < METHODS; i++)
-    json_number(json, methods[i].name, 100 * methods[i].load(core));
+    json_percent(json, methods[i].name, methods[i].load(core));
   json_close_object(json);
   json_close_object(json);
 }

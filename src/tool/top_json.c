@@ -19,9 +19,9 @@ static void put_worker(struct json *json, const struct merge_part *part,
   json_bool(json, "asleep", worker->slot.asleep_tsc != 0);
   json_bool(json, "stuck", worker->still_ns >= TOP_STUCK_NS);
   json_number(json, "still_s", (double)worker->still_ns / 1e9);
-  json_number(json, "useful", worker->useful);
-  json_number(json, "slept", worker->slept);
-  json_number(json, "empty", top_empty(worker));
+  json_percent(json, "useful", worker->useful);
+  json_percent(json, "slept", worker->slept);
+  json_percent(json, "empty", top_empty(worker));
   json_number(json, "polls_per_s",
               top_per_second(workers, worker, REGION_CORE_POLLS));
   json_number(json, "items_per_s",

@@ -121,7 +121,7 @@ def test_the_schema_refuses():
         good = place.documents("load", "-i", "0.2", "-n", "1")[0]
     for change in (lambda document: document.pop("hostname"),
                    lambda document: document.update(unknown=1),
-                   lambda document: document["cores"][0].update(load=2),
+                   lambda document: document["cores"][0].update(load=101),
                    lambda document: document["cores"][0].pop("proof")):
         bad = copy.deepcopy(good)
         change(bad)
