@@ -204,8 +204,8 @@ def say(text=''):
 
 # Pages of Prometheus's own web interface.
 PAGES = (
-    ('Cores by room', 'graph', 'sort_desc(100 - core:percore_taken:percent)'),
-    ('Hosts by room', 'graph', 'sort_desc(host:percore_room:percent)'),
+    ('Cores by room', 'graph', 'sort(collectd_percore_percent{type="room"})'),
+    ('Hosts by room', 'graph', 'sort(collectd_percore_host_percent{type="room_mean", set="all"})'),
     ('Alerts', 'alerts', None),
 )
 

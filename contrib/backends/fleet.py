@@ -39,8 +39,8 @@ class Host:
             return 95 + 4 * self._wave(core, t, 300)
         return 100 * min(0.99, max(0.01, self.middle + 0.3 * self._wave(core, t, 180)))
 
-    def taken(self, core, t):
-        return self.useful(core, t) if core in self.pollers else self.load(core, t)
+    def room(self, core, t):
+        return 100 - (self.useful if core in self.pollers else self.load)(core, t)
 
     def of_cores(self, t):
         """Yields (identifier, value) for each value of each core."""
@@ -49,41 +49,38 @@ class Host:
             yield f'percore-{core}/percent-load', load
             yield f'percore-{core}/percent-load_peak', min(100, 1.1 * load + 2)
             yield f'percore-{core}/load', (load / 100,) * 3
-            if self.pollers:
-                yield f'percore-{core}/percent-taken', self.taken(core, t)
+            yield f'percore-{core}/percent-room', self.room(core, t)
             if core in self.pollers:
                 yield f'percore-{core}/percent-useful', self.useful(core, t)
 
     def of_host(self, t, interval_s):
         loads = [self.load(core, t) for core in range(self.cores)]
         busy = sum(loads) / 100
-        yield from self._spread('load', loads)
-        taken = [self.taken(core, t) for core in range(self.cores)]
-        yield 'percore_host-all/gauge-cores_without_room', sum(share >= 90 for share in taken)
+        for figure, of in (('mean', statistics.fmean), ('min', min), ('max', max),
+                           ('stddev', statistics.pstdev)):
+            yield f'percore_host-all/percent-load_{figure}', of(loads)
+        rooms = [self.room(core, t) for core in range(self.cores)]
+        yield 'percore_host-all/percent-room_mean', statistics.fmean(rooms)
+        yield 'percore_host-all/percent-room_min', min(rooms)
         yield 'percore_host-all/load', (busy,) * 3
         yield 'percore_host-all/load-runqueue', (1.1 * busy,) * 3
         yield 'percore_host-all/gauge-hidden', 1.5
+        for name, share in ('user', 0.6), ('system', 0.25), ('irq', 0.02), ('softirq', 0.1):
+            yield f'percore_host-all/percent-{name}_mean', share * statistics.fmean(loads)
         own = dict.fromkeys(('cores_without_value', 'cores_unproven', 'cores_tick_sampled'), 0)
         own |= {'cores_online': self.cores, 'cores_idle': self.cores}
         if self.pollers:
             own |= {'regions': 1, 'regions_silent': 0, 'regions_stale': 0,
                     'workers_stuck': int(self.stuck), 'regions_memory': 1e6}
             useful = [self.useful(core, t) for core in self.pollers]
-            yield from self._spread('useful', useful)
-            for figure, of in ('mean', statistics.fmean), ('min', min), ('max', max):
-                yield f'percore_host-all/percent-cores_taken_{figure}', of(taken)
+            yield 'percore_host-all/percent-useful_mean', statistics.fmean(useful)
             self.packets += int(interval_s * 2000 * sum(useful))
             self.dropped += int(interval_s * 40 * max(0, max(useful) - 80)) if self.drops else 0
             yield 'percore_host_gateway_port_rx_packets-all/derive-eth0', self.packets
             yield 'percore_host_gateway_port_rx_drops-all/derive-eth0', self.dropped
+        yield 'percore_host-self/percent-sampler_cpu', 0.2
         for name, value in own.items():
             yield f'percore_host-self/gauge-{name}', value
-
-    @staticmethod
-    def _spread(name, values):
-        for figure, of in (('mean', statistics.fmean), ('min', min), ('max', max),
-                           ('stddev', statistics.pstdev)):
-            yield f'percore_host-all/percent-{name}_{figure}', of(values)
 
 
 class Fleet:

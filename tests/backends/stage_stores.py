@@ -137,7 +137,7 @@ def check_fake(store, csv):
                 metric.type_instance.startswith('softirq_'):
             continue  # needs a real processor, or is not a rate in every store
         if metric.plugin not in ('percore', 'percore_host') or \
-                'useful' in metric.type_instance or 'taken' in metric.type_instance:
+                'useful' in metric.type_instance:
             continue  # the simulated host has no fast path
         if metric.identifier.startswith('percore_host-self'):
             continue  # these values change every second; the known values cover them
@@ -270,14 +270,14 @@ def check_stores(context, found, first):
 
 def check_thresholds(collectd):
     """Checks the notifications for the two known values that exceed the limits of
-    threshold.conf: a load average and a counter."""
+    threshold.conf: the room of a core and a counter."""
     with open(collectd.log) as log:
         found = re.findall(r'severity = (?:WARNING|FAILURE), host = (\S+), plugin = (\S+), '
                            r'plugin_instance = (\S+), type = (\w+)'
                            r'.*threshold of', log.read())
-    with proves('threshold.conf warns once of a sustained load, once of rows that are left '
+    with proves('threshold.conf warns once of a core without room, once of rows that are left '
                 'out, once of new ones, and of nothing else'):
         found = sorted(entry for entry in found if entry[0] == known.HOST)
-        assert found == [(known.HOST, 'percore', '3', 'load'),
+        assert found == [(known.HOST, 'percore', '3', 'percent'),
                          (known.HOST, 'percore_host', 'self', 'derive'),
                          (known.HOST, 'percore_host', 'self', 'derive')], found
