@@ -145,9 +145,9 @@ double percore_load_frequency(const struct percore_load *load, int core);
 int percore_load_is_board(const struct percore_load *load);
 
 enum percore_load_by {
-  /* Load without polls that found nothing (percore_poll), where the board
-   * knows them, else load: the room for work of the thread that polls. */
-  PERCORE_BY_TAKEN = 0,
+  /* 1 - load + polls that found nothing (percore_poll), where the board knows
+   * them: the room for work of the thread that polls. */
+  PERCORE_BY_ROOM = 0,
   PERCORE_BY_AVERAGE = 1, /* load average; needs the board */
   PERCORE_BY_LOAD = 2     /* the room for a thread of its own */
 };

@@ -45,6 +45,7 @@ PluginDir "{collectd}"
 <Plugin percore>
   SysRoot "{root}"
   <Load>
+    ReportSelf true
     SampleInterval 0.25
     ReportHidden true
     ReportCStates true

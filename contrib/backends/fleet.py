@@ -40,7 +40,7 @@ class Host:
         return 100 * min(0.99, max(0.01, self.middle + 0.3 * self._wave(core, t, 180)))
 
     def room(self, core, t):
-        return 100 - (self.useful if core in self.pollers else self.load)(core, t)
+        return 100 - (self.useful(core, t) if core in self.pollers else self.load(core, t))
 
     def of_cores(self, t):
         """Yields (identifier, value) for each value of each core."""
@@ -59,16 +59,15 @@ class Host:
         for figure, of in (('mean', statistics.fmean), ('min', min), ('max', max),
                            ('stddev', statistics.pstdev)):
             yield f'percore_host-all/percent-load_{figure}', of(loads)
-        rooms = [self.room(core, t) for core in range(self.cores)]
-        yield 'percore_host-all/percent-room_mean', statistics.fmean(rooms)
-        yield 'percore_host-all/percent-room_min', min(rooms)
+        room = [self.room(core, t) for core in range(self.cores)]
+        yield 'percore_host-all/percent-room_mean', statistics.fmean(room)
+        yield 'percore_host-all/percent-room_min', min(room)
+        for name, share in ('user', 0.7), ('system', 0.1), ('irq', 0.02), ('softirq', 0.1):
+            yield f'percore_host-all/percent-{name}_mean', share * statistics.fmean(loads)
         yield 'percore_host-all/load', (busy,) * 3
         yield 'percore_host-all/load-runqueue', (1.1 * busy,) * 3
         yield 'percore_host-all/gauge-hidden', 1.5
-        for name, share in ('user', 0.6), ('system', 0.25), ('irq', 0.02), ('softirq', 0.1):
-            yield f'percore_host-all/percent-{name}_mean', share * statistics.fmean(loads)
-        own = dict.fromkeys(('cores_without_value', 'cores_unproven', 'cores_tick_sampled'), 0)
-        own |= {'cores_online': self.cores, 'cores_idle': self.cores}
+        own = {'cores_online': self.cores, 'cores_without_value': 0}
         if self.pollers:
             own |= {'regions': 1, 'regions_silent': 0, 'regions_stale': 0,
                     'workers_stuck': int(self.stuck), 'regions_memory': 1e6}

@@ -40,7 +40,7 @@ class Series:
 class Panel:
     """A panel of a dashboard. In a table, the argument `columns` contains an entry for
     each series: a dict from reducer to the name of the column that the reducer
-    produces. `repeat` names a variable, for each of whose values the panel is shown."""
+    produces; the least value of the first column comes first. `repeat` names a variable, for each of whose values the panel is shown."""
 
     def __init__(self, kind, title, series, size, description, unit='none', **more):
         self.kind, self.title, self.series, self.size = kind, title, series, size
@@ -152,7 +152,7 @@ HOST_ROWS = [
         Panel('table', 'Cores by room', [percent('$core', 'room'), percent('$core', 'load')],
               (6, 12), 'Means over the time shown; the core with the least room first. Room is '
               'what the load leaves, and polls that found nothing.', 'percent', room=True,
-              name='Core', columns=({'mean': 'Room'}, {'mean': 'Load'}), by='Room'),
+              name='Core', columns=({'mean': 'Room'}, {'mean': 'Load'})),
         Panel('timeseries', 'What fills the cores, mean of all',
               [*(percent('all', f'{name}_mean', legend=name) for name in CLASSES),
                Series('all', 'gauge', 'hidden', legend='hidden'),
@@ -248,7 +248,7 @@ FLEET_ROWS = [
                own('workers_stuck', legend='host')], (24, 15),
               'Newest values of the last two minutes, the host with the least room in the chosen '
               'set of cores first. Click a host to see its cores.', 'percent', room=True,
-              name='Host', links_to_host=True, newest='2m', by='Room', columns=(
+              name='Host', links_to_host=True, newest='2m', columns=(
                   {'lastNotNull': 'Room'}, {'lastNotNull': 'Least room of a core'},
                   {'lastNotNull': 'Load'}, {'lastNotNull': 'Drops per second'},
                   {'lastNotNull': 'Stuck workers'}),

@@ -9,14 +9,14 @@
 static double room_of(const struct percore_load *load, int core,
                       const struct percore_load_choice *choice, size_t by) {
   double sibling = percore_load_get_sibling(load, core);
-  double taken = load_figure(load, core, by);
+  double figure = load_figure(load, core, by);
   if (percore_load_get(load, core) < 0 ||
       (choice->avoid_isolated &&
        load_figure(load, core, BOARD_COLUMN(isolated)) > 0) ||
       (choice->node != NULL &&
        load_figure(load, core, BOARD_COLUMN(node)) != *choice->node))
     return -1;
-  return (1 - taken) *
+  return (by == BOARD_COLUMN(room) ? figure : 1 - figure) *
          (choice->ignore_siblings || sibling < 0 ? 1 : 1 - sibling / 2);
 }
 
@@ -29,7 +29,7 @@ static size_t column_of(const struct percore_load *load,
     return load->engine == NULL ? board_reader_average(load->board, period_s)
                                 : BOARD_COLUMNS;
   return choice->by == PERCORE_BY_LOAD ? BOARD_COLUMN(load)
-                                       : BOARD_COLUMN(taken);
+                                       : BOARD_COLUMN(room);
 }
 
 /* Tells the chooser the loads, if they have changed. */

@@ -13,7 +13,7 @@ const struct board_column board_columns[BOARD_AVERAGE + 1] = {
     SHARE("load_peak", "largest load of a window of the interval"),
     SHARE("load_low", "lower bound of the load"),
     SHARE("load_high", "upper bound of the load"),
-    SHARE("taken", "load without polls that found nothing"),
+    SHARE("room", "1 - load + polls that found nothing"),
     SHARE("steal", "time that the hypervisor took"),
     FIGURE("frequency", "Hz", "mean frequency while not halted, 0: unknown", 0),
     FIGURE("node", "1", "NUMA node", 0),

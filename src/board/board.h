@@ -11,9 +11,9 @@
  * The board is an ordinary region with one table, `cores`: `percore top board`
  * shows it. Each core that is measured has a row, whose number and key are the
  * core's. The load of a core whose source is "none" is unknown. Where only
- * another figure is unknown, the row has the load in place of what is taken, of
- * a bound, the minimum, the maximum or an average, and 0 in place of steal or
- * the frequency.
+ * another figure is unknown, the row has the load in place of a bound, the
+ * peak, the trough or an average, what the load leaves in place of the room,
+ * and 0 in place of steal or the frequency.
  *
  * A picture is the figures of all cores at the end of an interval. It is
  * written to all rows, and last to row 0, which is always there: the time of
@@ -34,7 +34,7 @@
 struct board_core {
   double load, load_trough, load_peak; /* of the interval, 0 to 1 */
   double load_low, load_high; /* its bounds, see percore_load_get_low */
-  double taken;               /* see core_figures; else the load */
+  double room;                /* see core_figures; else 1 - load */
   double steal, frequency_hz; /* frequency 0: unknown */
   double node;                /* of memory */
   double sibling;  /* the next hardware thread of the same physical core */
@@ -52,9 +52,7 @@ struct board_core {
 #define BOARD_AVERAGE BOARD_COLUMN(average)
 
 /* The field of each column. All averages have the last, but each a name of its
- * own, made from its period. */
-#define BOARD_AVERAGE_NAME "average_%.0fs"
-#define BOARD_NAME_SIZE 24
+ * own, made from its period by loadavg_name. */
 struct board_column {
   struct percore_field field;
   double scale; /* a cell is the value times this */

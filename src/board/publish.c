@@ -64,7 +64,7 @@ bool board_is_published(const struct board *board) {
 static void *create(void *argument) {
   struct board *board = argument;
   const char *sources[SOURCES + 1], *proofs[PROOF_REFUTED + 1];
-  char names[FIGURES_PERIODS_MAX][BOARD_NAME_SIZE];
+  char names[FIGURES_PERIODS_MAX][LOADAVG_NAME_SIZE];
   struct percore_field fields[BOARD_COLUMNS];
   const struct percore_table table = {
       .name = "cores",
@@ -87,8 +87,7 @@ static void *create(void *argument) {
   fields[BOARD_COLUMN(source)].states = sources;
   fields[BOARD_COLUMN(proof)].states = proofs;
   for (size_t i = 0; i < board->periods_len; i++) {
-    snprintf(names[i], sizeof(names[i]), BOARD_AVERAGE_NAME,
-             board->period_s[i]);
+    loadavg_name(names[i], "load", board->period_s[i]);
     fields[BOARD_AVERAGE + i].name = names[i];
   }
   if (percore_create(&board->region, BOARD_NAME, &table, 1, &options) != 0) {
@@ -149,7 +148,7 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
     row.load_peak = board_or(core->load_peak, core->load);
     row.load_low = board_or(core->load_low, core->load);
     row.load_high = board_or(core->load_high, core->load);
-    row.taken = board_or(core->taken, core->load);
+    row.room = board_or(core->room, 1 - core->load);
     row.steal = board_or(core->steal, 0);
     row.frequency_hz = board_or(core->frequency_hz, 0);
     row.isolated = core->isolated;

@@ -10,6 +10,7 @@
 #include <sys/param.h>
 
 #define LOOK_NS NS_PER_S /* between two looks for a board */
+#define ROUNDING 2e-6    /* of load and room */
 
 struct board_reader {
   struct percore_reader *reader;
@@ -81,7 +82,8 @@ static bool read_row(const struct board_reader *reader, int number,
     is_possible &= column->max == 0 || figure <= column->max;
     ((double *)row)[i] = figure;
   }
-  return is_possible && row->taken <= row->load;
+  return is_possible &&
+         (row->source == 0 || row->room + row->load >= 1 - ROUNDING);
 }
 
 /* Call this after read_row: if the clock were read first, a picture that is
@@ -128,8 +130,8 @@ size_t board_reader_core(const struct board_reader *reader, int core,
 
 size_t board_reader_average(const struct board_reader *reader,
                             double period_s) {
-  char name[BOARD_NAME_SIZE];
-  snprintf(name, sizeof(name), BOARD_AVERAGE_NAME, period_s);
+  char name[LOADAVG_NAME_SIZE];
+  loadavg_name(name, "load", period_s);
   int64_t column = percore_reader_find_field(reader->reader, 0, name);
   return column >= 0 && (size_t)column < reader->columns_len ? (size_t)column
                                                              : BOARD_COLUMNS;

@@ -46,6 +46,7 @@ void aggregate_cores(struct aggregate_figures *aggregate,
   aggregate->cores_len = spread(&aggregate->load, snapshot, set,
                                 offsetof(struct core_figures, load));
   aggregate->cores_without_value = online - aggregate->cores_len;
+  spread(&aggregate->room, snapshot, set, offsetof(struct core_figures, room));
   for (int i = 0; i < TIMES; i++)
     spread(&aggregate->time[i], snapshot, set,
            offsetof(struct core_figures, time) + (size_t)i * sizeof(double));
@@ -57,8 +58,14 @@ double aggregate_mean(const struct snapshot *snapshot, size_t offset) {
   return figures.mean;
 }
 
+static int online_cores(const struct aggregate_figures *aggregate) {
+  return aggregate->cores_len + aggregate->cores_without_value;
+}
+
+/* A set that has the same cores as the first, "all", is left out unless it is
+ * `asked_for`. Returns 0 or -ENOMEM. */
 static int add(struct snapshot *snapshot, const char *name,
-               const struct core_set *set) {
+               const struct core_set *set, bool asked_for) {
   size_t len = snapshot->aggregates_len;
   if (!array_resize(&snapshot->aggregates, len + 1,
                     sizeof(*snapshot->aggregates)))
@@ -66,8 +73,10 @@ static int add(struct snapshot *snapshot, const char *name,
   struct aggregate_figures *aggregate = &snapshot->aggregates[len];
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
   aggregate_cores(aggregate, snapshot, set);
-  if (aggregate->cores_len + aggregate->cores_without_value > 0)
-    snapshot->aggregates_len++;
+  int online = online_cores(aggregate);
+  snapshot->aggregates_len +=
+      online > 0 &&
+      (asked_for || online != online_cores(&snapshot->aggregates[0]));
   return 0;
 }
 
@@ -114,26 +123,27 @@ static int add_each(struct snapshot *snapshot, const struct topology *topology,
     members(&set, topology, number_of, number);
     snprintf(name, sizeof(name), "%s%d", kind, number);
     if (number_of == topology->node || !is_a_node(topology, &set))
-      status = add(snapshot, name, &set);
+      status = add(snapshot, name, &set, false);
   }
   return status;
 }
 
 int aggregate_all(struct snapshot *snapshot, const struct topology *topology,
                   const struct figures_group *groups, size_t groups_len) {
-  int status = add(snapshot, "all", &topology->possible);
+  snapshot->aggregates_len = 0;
+  int status = add(snapshot, "all", &topology->possible, true);
   if (status == 0 && topology_any_isolated(topology)) {
     struct core_set housekeeping = topology->possible;
     core_set_subtract(&housekeeping, &topology->isolated);
-    status = add(snapshot, "isolated", &topology->isolated);
+    status = add(snapshot, "isolated", &topology->isolated, false);
     if (status == 0)
-      status = add(snapshot, "housekeeping", &housekeeping);
+      status = add(snapshot, "housekeeping", &housekeeping, false);
   }
   if (status == 0)
     status = add_each(snapshot, topology, topology->node, "node");
   if (status == 0)
     status = add_each(snapshot, topology, topology->package, "package");
   for (size_t i = 0; i < groups_len && status == 0; i++)
-    status = add(snapshot, groups[i].name, &groups[i].cores);
+    status = add(snapshot, groups[i].name, &groups[i].cores, true);
   return status;
 }

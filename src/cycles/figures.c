@@ -18,7 +18,7 @@
 struct core_windows {
   struct core_totals sample, average, interval;
   double load;     /* in the last interval */
-  bool idle_polls; /* the core has polled for more than IDLE_POLL_MIN */
+  bool idle_polls; /* the core has ever polled in the idle loop */
   double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first
@@ -38,7 +38,6 @@ struct figures {
   uint64_t run_queue_ns;
   struct schedstat schedstat;
   bool has_schedstat;            /* schedstat was read in this interval */
-  bool idle_polls;               /* of any core */
   struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
   /* Pages that are never written take no memory. */
   struct core_windows windows[CORES_MAX];
@@ -214,7 +213,7 @@ static double hidden_work(double low, double load, double columns) {
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
-  core->hidden = core->columns = core->unaccounted = core->steal = NAN;
+  core->hidden = core->columns = core->columns_sum = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
@@ -227,7 +226,7 @@ static void columns_interval(struct core_figures *core,
     return;
   core->columns = columns;
   core->hidden = hidden_work(work - stolen, work, core->columns);
-  core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
+  core->columns_sum = (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples do not show what the tick missed. */
@@ -235,15 +234,13 @@ static void columns_interval(struct core_figures *core,
     core->hidden = NAN;
 }
 
-/* What a core polled is shown from the first interval on in which it polled. */
-static void polls_interval(struct figures *figures,
-                           struct core_windows *windows,
-                           struct core_figures *core, double idle_poll) {
-  windows->idle_polls |= idle_poll > IDLE_POLL_MIN; /* false if NAN */
-  figures->idle_polls |= windows->idle_polls;
-  core->idle_poll = windows->idle_polls && !isnan(idle_poll)
-                        ? fmin(idle_poll, core->load)
-                        : NAN; /* fmin would return the other argument */
+/* Where the idle loop polls, the room is unknown while its polls are. */
+static double room_of(struct core_windows *windows, double load,
+                      double idle_poll) {
+  windows->idle_polls |= idle_poll > 0; /* false if NAN */
+  if (isnan(idle_poll))
+    return windows->idle_polls ? NAN : 1 - load;
+  return isnan(load) ? NAN : 1 - load + fmin(idle_poll, load);
 }
 
 static void counters_interval(struct core_figures *core,
@@ -342,7 +339,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   core->load_low = state->online ? bounds.low : NAN;
   core->load_high = state->online ? bounds.high : NAN;
   columns_interval(core, from, to);
-  polls_interval(figures, windows, core, engine_idle_poll(from, to));
+  core->room = room_of(windows, core->load, engine_idle_poll(from, to));
   counters_interval(core, from, to);
   /* The interval itself also counts as a window; if it is short, it is the only
    * window. If its load is unknown, so are its minimum and maximum. */
@@ -404,8 +401,6 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   }
   host->hidden =
       aggregate_mean(snapshot, offsetof(struct core_figures, hidden));
-  host->unaccounted =
-      aggregate_mean(snapshot, offsetof(struct core_figures, unaccounted));
   host->steal = aggregate_mean(snapshot, offsetof(struct core_figures, steal));
 }
 
@@ -450,16 +445,9 @@ struct snapshot *figures_interval(struct figures *figures) {
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
-  for (size_t i = 0; i < len; i++) {
-    struct core_figures *core = &snapshot->cores[i];
-    core->sibling_load = sibling_load(figures, core->core);
-    if (figures->idle_polls)
-      core->taken = figures->windows[core->core].idle_polls
-                        ? core->load - core->idle_poll
-                        : core->load;
-    else
-      core->taken = NAN;
-  }
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i].sibling_load =
+        sibling_load(figures, snapshot->cores[i].core);
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);
   if (aggregate_all(snapshot, &figures->engine->topology,

@@ -20,10 +20,6 @@ struct figures_group {
   struct core_set cores;
 };
 
-/* A core whose idle loop polls for less of an interval is taken for one that
- * does not. */
-#define IDLE_POLL_MIN 0.01
-
 struct figures_options {
   /* Periods of the load averages in seconds; the first three are always 60, 300
    * and 900. */
@@ -61,23 +57,20 @@ struct core_figures {
   enum proof proof;
   double load;                /* load over the interval, 0 to 1 */
   double load_low, load_high; /* its bounds: see bounds.h */
-  /* busy without polls that found nothing: without idle_poll here; the polls of
-   * workers are subtracted by the host program, which knows them
-   * (sampler_options.publish). NAN if nothing polls on this host. */
-  double taken;
-  /* The part of busy in which the core polled in the idle loop. NAN until it
-   * has exceeded IDLE_POLL_MIN. */
-  double idle_poll;
+  /* 1 - load + the time in which the core polled and found nothing: in the idle
+   * loop; that of workers is added by the host program, which knows it
+   * (sampler_options.publish). */
+  double room;
   /* The smallest and the largest load of the sample windows that ended in the
    * interval. */
   double load_trough, load_peak;
   /* Load of the busiest other hardware thread of the same physical core. */
   double sibling_load;
   double load_average[FIGURES_PERIODS_MAX];
-  /* busy time that the tick did not see, as a share of wall time */
+  /* load that the tick did not see, as a share of wall time */
   double hidden;
   double columns;      /* busy columns of /proc/stat / wall, perhaps above 1 */
-  double unaccounted;  /* 1 - sum of columns / wall */
+  double columns_sum;  /* sum of all columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
@@ -104,7 +97,7 @@ struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* online cores whose load is known */
   int cores_without_value;
-  struct spread_figures load;
+  struct spread_figures load, room;
   /* Statistics of each member of core_figures.time. */
   struct spread_figures time[TIMES];
 };
@@ -114,7 +107,7 @@ struct host_figures {
    * NAN unless the load average of every selected online core is known. */
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
-  double hidden, unaccounted, steal; /* mean shares of wall time */
+  double hidden, steal; /* mean shares of wall time */
 };
 
 struct self_figures {

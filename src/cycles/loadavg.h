@@ -28,4 +28,9 @@ void loadavg_update(struct loadavg *average, double value, double dt_s,
 /* Returns the average, or NAN before the first update. */
 double loadavg_get(const struct loadavg *average);
 
+/* Names the average of `what` over a period: load_5m, load_10s. */
+#define LOADAVG_NAME_SIZE 32
+void loadavg_name(char name[LOADAVG_NAME_SIZE], const char *what,
+                  double period_s);
+
 #endif

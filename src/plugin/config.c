@@ -283,6 +283,7 @@ static const struct config_option load_options[] = {
      .allowed = "\"group\", \"all\" or \"off\""},
     BOOLEAN("ReportPerCore", load.report_per_core),
     BOOLEAN("ReportHost", load.report_host),
+    BOOLEAN("ReportSelf", load.report_self),
     BOOLEAN("ReportBounds", sampler.engine.bounds),
     BOOLEAN("ReportHidden", load.report_hidden),
     BOOLEAN("ReportTime", load.report_time),

@@ -51,9 +51,10 @@ struct config {
 
   /* All other options of <Load>. */
   struct {
-    double sample_interval_s; /* 0: minima and maxima are not measured */
+    double sample_interval_s; /* 0: peaks and troughs are not measured */
     bool report_per_core;
     bool report_host;
+    bool report_self; /* all figures of percore itself */
     bool report_hidden;
     bool report_time;
     bool report_softirq;

@@ -95,9 +95,9 @@ static void put_metrics(struct out *out, const struct metric *metrics,
 
 /* Puts load averages. The averages over the standard periods are one value with
  * three data sources; the average over each additional period is a separate
- * value. */
+ * value, in percent of `whole`, or as it is if that is 0. */
 static void put_load_averages(struct out *out, const double *average,
-                              const char *name, double ceiling) {
+                              const char *name, double ceiling, int whole) {
   const struct snapshot *snapshot = out->snapshot;
   double value[FIGURES_PERIODS_MAX];
   for (size_t i = 0; i < snapshot->periods_len; i++)
@@ -111,11 +111,13 @@ static void put_load_averages(struct out *out, const double *average,
                            {.gauge = value[2]}},
                CONFIG_PERIODS_STANDARD);
   for (size_t i = CONFIG_PERIODS_STANDARD; i < snapshot->periods_len; i++) {
-    char instance[64];
-    snprintf(instance, sizeof(instance), "%s_%.0fs",
-             name[0] != '\0' ? name : "load", snapshot->period_s[i]);
-    if (isfinite(average[i]))
-      put_figure(out, "gauge", instance, value[i], PLAIN);
+    char instance[LOADAVG_NAME_SIZE];
+    loadavg_name(instance, name[0] != '\0' ? name : "load",
+                 snapshot->period_s[i]);
+    if (whole > 0)
+      put_figure(out, "percent", instance, average[i] / whole, PERCENT);
+    else
+      put_figure(out, "gauge", instance, average[i], PLAIN);
   }
 }
 
@@ -129,8 +131,6 @@ static const struct metric core_details[] = {
     {"percent", "load_high", PERCENT, CORE(load_high),
      WHEN(sampler.engine.bounds)},
     {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
-    {"gauge", "unaccounted", POINTS, CORE(unaccounted),
-     WHEN(load.report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(load.report_hidden)},
     {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(sampler.engine.frequency)},
     {"contextswitch", "", COUNT, CORE(switches),
@@ -191,15 +191,12 @@ static void put_softirq_vectors(struct out *out,
 
 static void put_core_load(struct out *out, const struct core_figures *core) {
   put_figure(out, "percent", "load", core->load, PERCENT);
-  put_figure(out, "percent", "taken", core->taken, PERCENT);
-  /* put_cstates has it, too, unless the kernel has no idle driver */
-  if (!out->config->sampler.figures.cstates || core->cstates.states_len == 0)
-    put_figure(out, "percent", "idle_poll", core->idle_poll, PERCENT);
+  put_figure(out, "percent", "room", core->room, PERCENT);
 }
 
 static void put_core_averages(struct out *out,
                               const struct core_figures *core) {
-  put_load_averages(out, core->load_average, "", 1);
+  put_load_averages(out, core->load_average, "", 1, 1);
   if (out->config->load.sample_interval_s > 0) {
     put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
     put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
@@ -246,7 +243,9 @@ static void for_each_core(struct out *out,
  * Host
  */
 
-static void put_spread(struct out *out, const char *prefix,
+enum parts { MEAN = 1, MEAN_AND_MIN, MEAN_TO_STDDEV = 4 };
+
+static void put_spread(struct out *out, const char *prefix, enum parts len,
                        const struct spread_figures *spread) {
   const struct {
     const char *name;
@@ -255,89 +254,62 @@ static void put_spread(struct out *out, const char *prefix,
                {"_min", spread->min},
                {"_max", spread->max},
                {"_stddev", spread->stddev}};
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(parts); i++) {
+  for (size_t i = 0; i < len; i++) {
     char name[DATA_MAX_NAME_LEN];
     stpcpy(stpcpy(name, prefix), parts[i].name);
     put_figure(out, "percent", name, parts[i].figure, PERCENT);
   }
 }
 
-/* True if `unaccounted` is reported. If all cores are measured with the source
- * "idle", it equals `hidden`, so it is then reported only if ReportHidden is
- * set. */
-static bool shows_unaccounted(const struct out *out) {
-  for (int source = 0; source < SOURCES; source++)
-    if (source != SOURCE_IDLE &&
-        out->snapshot->self.cores_by_source[source] > 0)
-      return true;
-  return out->config->load.report_hidden;
-}
-
-#define FULL 0.9 /* a core that is taken by at least this share has no room */
-
-static void put_room(struct out *out) {
-  double min = 1, max = 0, sum = 0;
-  int known = 0, full = 0, taken_known = 0;
-  for (size_t i = 0; i < out->snapshot->cores_len; i++) {
-    const struct core_figures *core = &out->snapshot->cores[i];
-    if (!core->online || isnan(core->load))
-      continue;
-    double taken = core->taken;
-    known++;
-    full += (isnan(taken) ? core->load : taken) >= FULL;
-    if (isnan(taken))
-      continue;
-    taken_known++;
-    sum += taken;
-    min = fmin(min, taken);
-    max = fmax(max, taken);
-  }
-  if (known > 0)
-    put_figure(out, "gauge", "cores_without_room", full, PLAIN);
-  if (taken_known == 0)
-    return;
-  put_figure(out, "percent", "cores_taken_mean", sum / taken_known, PERCENT);
-  put_figure(out, "percent", "cores_taken_min", min, PERCENT);
-  put_figure(out, "percent", "cores_taken_max", max, PERCENT);
-}
-
-static void put_host(struct out *out) {
-  const struct config *config = out->config;
+static void put_sets(struct out *out) {
   const struct snapshot *snapshot = out->snapshot;
-  if (!config->load.report_host)
-    return;
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
     if (aggregate->cores_len == 0)
       continue;
     put_subject(&out->list, PLUGIN_HOST, aggregate->name);
-    put_spread(out, "load", &aggregate->load);
+    put_spread(out, "load", MEAN_TO_STDDEV, &aggregate->load);
+    put_spread(out, "room", MEAN_AND_MIN, &aggregate->room);
   }
+}
 
+static void put_host(struct out *out) {
+  const struct config *config = out->config;
+  const struct snapshot *snapshot = out->snapshot;
   const struct host_figures *host = &snapshot->host;
+  if (!config->load.report_host)
+    return;
+  put_sets(out);
   put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
-  put_load_averages(out, host->load_average, "", CORES_MAX);
+  put_load_averages(out, host->load_average, "", CORES_MAX,
+                    snapshot->self.cores_online);
   if (config->sampler.figures.run_queue)
-    put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
+    put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX, 0);
   put_figure(out, "gauge", "hidden", host->hidden, POINTS);
-  put_room(out);
-  if (shows_unaccounted(out))
-    put_figure(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)
     put_figure(out, "percent", "steal", host->steal, PERCENT);
 }
 
-static void put_time_spreads(struct out *out) {
+/* By default, only the classes of the host that tell why cores are full. */
+static void put_times_of(struct out *out,
+                         const struct aggregate_figures *aggregate,
+                         bool is_host) {
+  static const enum figures_time why[] = {TIME_USER, TIME_SYSTEM, TIME_IRQ,
+                                          TIME_SOFTIRQ};
+  put_subject(&out->list, PLUGIN_HOST, aggregate->name);
+  if (out->config->load.report_time)
+    for (int time = 0; time < TIMES; time++)
+      put_spread(out, time_names[time], MEAN_TO_STDDEV, &aggregate->time[time]);
+  else if (is_host)
+    for (size_t i = 0; i < STATIC_ARRAY_SIZE(why); i++)
+      put_spread(out, time_names[why[i]], MEAN, &aggregate->time[why[i]]);
+}
+
+static void put_set_times(struct out *out) {
   const struct snapshot *snapshot = out->snapshot;
-  if (!out->config->load.report_time || !out->config->load.report_host)
-    return;
-  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
-    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
-    put_subject(&out->list, PLUGIN_HOST, aggregate->name);
-    for (int time = 0; time < TIMES; time++) {
-      put_spread(out, time_names[time], &aggregate->time[time]);
-    }
-  }
+  if (out->config->load.report_host)
+    for (size_t i = 0; i < snapshot->aggregates_len; i++)
+      put_times_of(out, &snapshot->aggregates[i], i == 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -346,18 +318,23 @@ static void put_time_spreads(struct out *out) {
 
 #define SELF(member) offsetof(struct self_figures, member)
 
+#define REPORT_SELF WHEN(load.report_self)
+
 static const struct metric self_metrics[] = {
     {"gauge", "cores_online", NUMBER, SELF(cores_online), 0},
     {"gauge", "cores_without_value", NUMBER, SELF(cores_without_value), 0},
-    {"gauge", "cores_unproven", NUMBER, SELF(cores_unproven), 0},
-    {"gauge", "cores_tick_sampled", NUMBER, SELF(cores_tick_sampled), 0},
-    {"derive", "windows_discarded", TOTAL, SELF(counts.windows_discarded), 0},
-    {"derive", "errors", TOTAL, SELF(counts.errors), 0},
-    {"derive", "reopens", TOTAL, SELF(counts.reopens), 0},
-    {"derive", "source_changes", TOTAL, SELF(counts.source_changes), 0},
-    {"duration", "lateness", PLAIN, SELF(lateness_s), 0},
-    {"duration", "sample_cost", PLAIN, SELF(sample_cost_s), 0},
     {"percent", "sampler_cpu", PERCENT, SELF(sampler_cpu), 0},
+    {"gauge", "cores_unproven", NUMBER, SELF(cores_unproven), REPORT_SELF},
+    {"gauge", "cores_tick_sampled", NUMBER, SELF(cores_tick_sampled),
+     REPORT_SELF},
+    {"derive", "windows_discarded", TOTAL, SELF(counts.windows_discarded),
+     REPORT_SELF},
+    {"derive", "errors", TOTAL, SELF(counts.errors), REPORT_SELF},
+    {"derive", "reopens", TOTAL, SELF(counts.reopens), REPORT_SELF},
+    {"derive", "source_changes", TOTAL, SELF(counts.source_changes),
+     REPORT_SELF},
+    {"duration", "lateness", PLAIN, SELF(lateness_s), REPORT_SELF},
+    {"duration", "sample_cost", PLAIN, SELF(sample_cost_s), REPORT_SELF},
 };
 
 /* Reports how many cores are measured with each source. To save series, leaves
@@ -380,6 +357,8 @@ static void put_self(struct out *out, const struct dispatch *dispatch) {
   put_subject(&out->list, PLUGIN_HOST, INSTANCE_SELF);
   put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics),
               &out->snapshot->self);
+  if (!out->config->load.report_self)
+    return;
   put_derive(&out->list, "derive", "snapshots_dropped",
              dispatch->snapshots_withheld);
   put_sources(out, dispatch);
@@ -394,7 +373,7 @@ static void put_all(struct out *out, const struct dispatch *dispatch) {
   put_host(out);
   put_self(out, dispatch);
   for_each_core(out, put_core_averages);
-  put_time_spreads(out);
+  put_set_times(out);
   for_each_core(out, put_times);
   for_each_core(out, put_core_details);
 }

@@ -10,6 +10,7 @@
 #include "wake_sampler.h"
 
 #include "base/clock.h"
+#include "cycles/aggregate.h"
 #include "cycles/sampling_thread.h"
 #include "region/name.h"
 
@@ -112,7 +113,9 @@ static void publish(__attribute__((unused)) void *context,
                     struct snapshot *snapshot,
                     const struct topology *topology) {
   plugin_set_ctx(plugin.context);
-  empty_polls_subtract(&plugin.empty_polls, snapshot);
+  if (empty_polls_add(&plugin.empty_polls, snapshot))
+    (void)aggregate_all(snapshot, topology, plugin.config.groups,
+                        plugin.config.groups_len);
   warn_of_coarse_loads(snapshot);
   if (plugin.board != NULL)
     board_publish(plugin.board, snapshot, topology);

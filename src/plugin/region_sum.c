@@ -172,8 +172,10 @@ bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t n = 0; is_reported(sum, copy) && n < sum->counters.len; n++) {
-      size_t at = (size_t)copy * sum->columns + sum->counters.list[n].column;
-      if ((int64_t)(row->now[at] - row->sent[at]) > 0)
+      const struct region_column *column = &sum->counters.list[n];
+      size_t at = (size_t)copy * sum->columns + column->column;
+      if (sum->fields[column->field].wanted &&
+          (int64_t)(row->now[at] - row->sent[at]) > 0)
         return true;
     }
   return false;
@@ -453,7 +455,9 @@ static bool describe(struct region_sum *sum,
     const struct percore_table *table = &directory->described[t];
     sum->fields[f] = read_field(directory, t, f);
     sum->fields[f].wanted =
-        region_config_wants_field(sum->config, sum->fields[f].name);
+        sum->is_core && sum->config == NULL
+            ? f == REGION_CORE_ITEMS
+            : region_config_wants_field(sum->config, sum->fields[f].name);
     const struct region_bounds *bounds =
         region_config_bounds(sum->config, sum->fields[f].name);
     if (bounds != NULL && sum->fields[f].kind == PERCORE_HISTOGRAM)

@@ -90,23 +90,20 @@ void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
   pthread_mutex_unlock(&polls->lock);
 }
 
-void empty_polls_subtract(struct empty_polls *polls,
-                          struct snapshot *snapshot) {
+bool empty_polls_add(struct empty_polls *polls, struct snapshot *snapshot) {
   enum { MAX_AGE_INTERVALS = 3 };
   uint64_t max_age_ns = MAX_AGE_INTERVALS * snapshot->interval_ns;
   pthread_mutex_lock(&polls->lock);
   uint64_t age_ns = snapshot->time_ns - polls->stamp_ns;
   bool is_known =
       polls->stamp_ns != 0 && (age_ns <= max_age_ns || -age_ns <= max_age_ns);
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
+  for (size_t i = 0; is_known && i < snapshot->cores_len; i++) {
     struct core_figures *core = &snapshot->cores[i];
-    double empty =
-        core->core < polls->end ? polls->polled_empty[core->core] : 0;
-    double taken = isnan(core->taken) ? core->load : core->taken;
-    if (is_known)
-      core->taken = taken < empty ? 0 : taken - empty;
+    if (core->core < polls->end && !isnan(core->room))
+      core->room = fmin(core->room + polls->polled_empty[core->core], 1);
   }
   pthread_mutex_unlock(&polls->lock);
+  return is_known;
 }
 
 /* Workers may claim any core. */
@@ -139,37 +136,49 @@ static void put_percent(value_list_t *list, const char *name, double share) {
   put_gauge(list, "percent", name, share * 100);
 }
 
+/* Collects the useful loads of all measured cores, so that a set is left out
+ * that equals the set of all cores, not of those that poll. */
+static void collect_useful(struct snapshot *loads,
+                           const struct region_useful *useful,
+                           struct region_watch *watch) {
+  struct core_set cores = watch->topology.online;
+  if (useful->cores != NULL)
+    core_set_intersect(&cores, useful->cores);
+  for (int core = 0; core < useful->end; core++)
+    if (useful->core[core].known && has_core(watch, core))
+      core_set_add(&cores, core);
+  core_set_for_each(core, &cores) loads->cores[loads->cores_len++] =
+      (struct core_figures){
+          .core = core,
+          .online = true,
+          .load = core < useful->end && useful->core[core].known
+                      ? at_most_one(useful->core[core].load, core, watch)
+                      : NAN};
+}
+
 void region_useful_put(const struct region_useful *useful,
                        struct region_watch *watch) {
   value_list_t list = {.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
   struct snapshot loads = {
-      .cores = calloc((size_t)useful->end, sizeof(*loads.cores))};
+      .cores = calloc((size_t)watch->topology.cores_len, sizeof(*loads.cores))};
   if (loads.cores == NULL)
     return;
-  for (int core = 0; core < useful->end; core++) {
+  collect_useful(&loads, useful, watch);
+  for (size_t i = 0; i < loads.cores_len; i++) {
+    int core = loads.cores[i].core;
     char number[16];
-    if (!useful->core[core].known || !has_core(watch, core))
-      continue;
-    double load = at_most_one(useful->core[core].load, core, watch);
-    loads.cores[loads.cores_len++] =
-        (struct core_figures){.core = core, .online = true, .load = load};
     snprintf(number, sizeof(number), "%d", core);
     put_subject(&list, PLUGIN_CORE, number);
-    if (useful->core[core].per_core)
-      put_percent(&list, "useful", load);
+    if (core < useful->end && useful->core[core].per_core)
+      put_percent(&list, "useful", loads.cores[i].load);
   }
   if (useful->host)
     (void)aggregate_all(&loads, &watch->topology, watch->options.config->groups,
                         watch->options.config->groups_len);
   for (size_t i = 0; i < loads.aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &loads.aggregates[i];
-    if (aggregate->cores_len == 0)
-      continue;
     put_subject(&list, PLUGIN_HOST, aggregate->name);
     put_percent(&list, "useful_mean", aggregate->load.mean);
-    put_percent(&list, "useful_min", aggregate->load.min);
-    put_percent(&list, "useful_max", aggregate->load.max);
-    put_percent(&list, "useful_stddev", aggregate->load.stddev);
   }
   free(loads.aggregates);
   free(loads.cores);

@@ -28,7 +28,7 @@ struct region_useful {
 };
 
 /* The share of each core's time in which workers polled and found nothing. The
- * thread of regions sets it; the sampler's thread takes it from the loads. */
+ * thread of regions sets it; the sampler's thread adds it to the room. */
 struct empty_polls {
   pthread_mutex_t lock;
   uint64_t stamp_ns; /* CLOCK_REALTIME: of the values below; 0: none */
@@ -36,10 +36,11 @@ struct empty_polls {
   double polled_empty[CORES_MAX];
 };
 
-/* Sets `taken` of all cores: the load without empty polls, or NAN if no worker
- * polls on this host. Empty polls that were told more than three intervals
- * before or after the snapshot are not used. Any thread may call this. */
-void empty_polls_subtract(struct empty_polls *polls, struct snapshot *snapshot);
+/* Adds the empty polls to the room of each core, and returns true; or false if
+ * no worker polls on this host. Empty polls that were told more than three
+ * intervals before or after the snapshot are not used. Any thread may call
+ * this. */
+bool empty_polls_add(struct empty_polls *polls, struct snapshot *snapshot);
 
 struct region_watch;
 

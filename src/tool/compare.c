@@ -16,12 +16,12 @@ static double columns_of_wall(const struct core_figures *core) {
 }
 
 static double columns_of_sum(const struct core_figures *core) {
-  return core->columns / (1 - core->unaccounted);
+  return core->columns / core->columns_sum;
 }
 
 /* The sum of all columns is busy + idle + iowait + steal. */
 static double not_idle(const struct core_figures *core) {
-  return core->columns + core->steal + core->unaccounted;
+  return core->columns + core->steal + 1 - core->columns_sum;
 }
 
 static double run_time(const struct core_figures *core) {
@@ -120,7 +120,7 @@ static void put_core(struct json *json, const struct core_figures *core) {
   json_integer(json, "core", core->core);
   json_open_object(json, "load");
   for (size_t i = 0; i < METHODS; i++)
-    json_number(json, methods[i].name, methods[i].load(core));
+    json_number(json, methods[i].name, 100 * methods[i].load(core));
   json_close_object(json);
   json_close_object(json);
 }

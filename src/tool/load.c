@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "board/publish.h"
 #include "board/read.h"
+#include "cycles/aggregate.h"
 #include "cycles/core.h"
 #include "cycles/sampler.h"
 #include "live.h"
@@ -204,15 +205,18 @@ struct publishing {
   struct machine *machine;
 };
 
-/* Subtracts from each load the share of polls that found nothing, as the board
- * tells it. */
-static void set_taken(struct board_reader *reader, struct snapshot *snapshot) {
+/* Adds to the room of each core the share of polls that found nothing, as the
+ * board tells it. */
+static void set_room(struct board_reader *reader, struct snapshot *snapshot,
+                     const struct topology *topology) {
   struct board_core row;
   board_reader_update(reader);
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (board_reader_core(reader, snapshot->cores[i].core, &row))
-      snapshot->cores[i].taken =
-          fmax(0, snapshot->cores[i].load - (row.load - row.taken));
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    struct core_figures *core = &snapshot->cores[i];
+    if (!isnan(core->load) && board_reader_core(reader, core->core, &row))
+      core->room = fmin(fmax(row.room + row.load - core->load, 0), 1);
+  }
+  (void)aggregate_all(snapshot, topology, NULL, 0);
 }
 
 /* Runs in the sampler's thread. */
@@ -227,7 +231,7 @@ static void publish(void *context, struct snapshot *snapshot,
     publishing->others = board_reader_open(
         publishing->machine, topology->cores_len, BOARD_AGE_MAX_NS);
   if (publishing->others != NULL)
-    set_taken(publishing->others, snapshot);
+    set_room(publishing->others, snapshot, topology);
 }
 
 /* Where the board is asked for, what keeps it from being published matters. */

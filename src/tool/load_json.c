@@ -3,16 +3,18 @@
 
 #include <errno.h>
 
-static void put_averages(struct json *json, const char *key,
+static void put_percent(struct json *json, const char *key, double share) {
+  json_number(json, key, 100 * share);
+}
+
+static void put_averages(struct json *json, const char *what,
                          const struct snapshot *snapshot,
-                         const double *averages) {
-  json_open_object(json, key);
+                         const double *averages, double scale) {
   for (size_t i = 0; i < snapshot->periods_len; i++) {
-    char period[32];
-    snprintf(period, sizeof(period), "%.15g", snapshot->period_s[i]);
-    json_number(json, period, averages[i]);
+    char name[LOADAVG_NAME_SIZE];
+    loadavg_name(name, what, snapshot->period_s[i]);
+    json_number(json, name, scale * averages[i]);
   }
-  json_close_object(json);
 }
 
 static void put_core(struct json *json, const struct snapshot *snapshot,
@@ -23,44 +25,44 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   json_bool(json, "isolated", core->isolated);
   json_text(json, "source", source_name(core->source));
   json_text(json, "proof", proof_name(core->proof));
-  json_number(json, "load", core->load);
-  json_number(json, "load_low", core->load_low);
-  json_number(json, "load_high", core->load_high);
-  json_number(json, "load_trough", core->load_trough);
-  json_number(json, "load_peak", core->load_peak);
-  json_number(json, "taken", core->taken);
-  json_number(json, "idle_poll", core->idle_poll);
-  json_number(json, "sibling_load", core->sibling_load);
-  put_averages(json, "load_average", snapshot, core->load_average);
-  json_number(json, "hidden", core->hidden);
-  json_number(json, "unaccounted", core->unaccounted);
-  json_number(json, "steal", core->steal);
+  put_percent(json, "load", core->load);
+  put_percent(json, "load_low", core->load_low);
+  put_percent(json, "load_high", core->load_high);
+  put_percent(json, "load_trough", core->load_trough);
+  put_percent(json, "load_peak", core->load_peak);
+  put_averages(json, "load", snapshot, core->load_average, 100);
+  put_percent(json, "room", core->room);
+  put_percent(json, "sibling_load", core->sibling_load);
+  put_percent(json, "hidden", core->hidden);
+  put_percent(json, "steal", core->steal);
   json_number(json, "frequency_hz", core->frequency_hz);
-  json_number(json, "counter_running", core->counter_running);
+  put_percent(json, "counter_running", core->counter_running);
   json_close_object(json);
 }
 
-static void put_aggregate(struct json *json,
-                          const struct aggregate_figures *aggregate) {
+static void put_set(struct json *json,
+                    const struct aggregate_figures *aggregate) {
   json_open_object(json, NULL);
   json_text(json, "name", aggregate->name);
   json_integer(json, "cores", aggregate->cores_len);
   json_integer(json, "cores_without_value", aggregate->cores_without_value);
-  json_number(json, "mean", aggregate->load.mean);
-  json_number(json, "min", aggregate->load.min);
-  json_number(json, "max", aggregate->load.max);
-  json_number(json, "stddev", aggregate->load.stddev);
+  put_percent(json, "load_mean", aggregate->load.mean);
+  put_percent(json, "load_min", aggregate->load.min);
+  put_percent(json, "load_max", aggregate->load.max);
+  put_percent(json, "load_stddev", aggregate->load.stddev);
+  put_percent(json, "room_mean", aggregate->room.mean);
+  put_percent(json, "room_min", aggregate->room.min);
   json_close_object(json);
 }
 
 static void put_host(struct json *json, const struct snapshot *snapshot) {
   const struct host_figures *host = &snapshot->host;
   json_open_object(json, "host");
-  put_averages(json, "load_average", snapshot, host->load_average);
-  put_averages(json, "run_queue_average", snapshot, host->run_queue_average);
-  json_number(json, "hidden", host->hidden);
-  json_number(json, "unaccounted", host->unaccounted);
-  json_number(json, "steal", host->steal);
+  put_averages(json, "load", snapshot, host->load_average,
+               100.0 / snapshot->self.cores_online);
+  put_averages(json, "runqueue", snapshot, host->run_queue_average, 1);
+  put_percent(json, "hidden", host->hidden);
+  put_percent(json, "steal", host->steal);
   json_bool(json, "hypervisor", snapshot->hypervisor);
   json_close_object(json);
 }
@@ -74,9 +76,9 @@ int load_json_write(FILE *out, const void *figures) {
   for (size_t i = 0; i < snapshot->cores_len; i++)
     put_core(json, snapshot, &snapshot->cores[i]);
   json_close_array(json);
-  json_open_array(json, "aggregates");
+  json_open_array(json, "sets");
   for (size_t i = 0; i < snapshot->aggregates_len; i++)
-    put_aggregate(json, &snapshot->aggregates[i]);
+    put_set(json, &snapshot->aggregates[i]);
   json_close_array(json);
   put_host(json, snapshot);
   json_end(json);

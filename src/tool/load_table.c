@@ -49,11 +49,11 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
 enum {
   COLUMN_CORE, /* the default order: screen.sort is 0 */
   COLUMN_LOAD,
-  COLUMN_TAKEN,
-  COLUMN_IDLE_POLL,
-  COLUMN_ERROR,
-  COLUMN_MIN,
-  COLUMN_MAX,
+  COLUMN_ROOM,
+  COLUMN_LOW,
+  COLUMN_HIGH,
+  COLUMN_TROUGH,
+  COLUMN_PEAK,
   COLUMN_SIBLING,
   COLUMN_AVERAGE_1,
   COLUMN_AVERAGE_5,
@@ -71,24 +71,23 @@ static const struct column {
   int interest;       /* columns of low interest are left out first */
   const char *format; /* of the value; NULL for the source */
   double scale;
-  /* Offset of a double in struct core_figures; unused for core, error and
-   * source. */
+  /* Offset of a double in struct core_figures; unused for core and source. */
   size_t figure;
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(load)},
-    [COLUMN_TAKEN] = {"taken %", 8, 8, "%.1f", 100, FIGURE(taken)},
-    [COLUMN_IDLE_POLL] = {"idle_poll %", 12, 4, "%.1f", 100, FIGURE(idle_poll)},
-    [COLUMN_ERROR] = {"error", 7, 3, "%.1f", 100, 0},
-    [COLUMN_MIN] = {"min %", 7, 2, "%.1f", 100, FIGURE(load_trough)},
-    [COLUMN_MAX] = {"max %", 7, 6, "%.1f", 100, FIGURE(load_peak)},
+    [COLUMN_ROOM] = {"room %", 8, 8, "%.1f", 100, FIGURE(room)},
+    [COLUMN_LOW] = {"low %", 7, 3, "%.1f", 100, FIGURE(load_low)},
+    [COLUMN_HIGH] = {"high %", 8, 3, "%.1f", 100, FIGURE(load_high)},
+    [COLUMN_TROUGH] = {"trough %", 10, 2, "%.1f", 100, FIGURE(load_trough)},
+    [COLUMN_PEAK] = {"peak %", 8, 6, "%.1f", 100, FIGURE(load_peak)},
     [COLUMN_SIBLING] = {"sibling %", 10, 5, "%.1f", 100, FIGURE(sibling_load)},
-    [COLUMN_AVERAGE_1] = {"1 min", 7, 7, "%.2f", 1, FIGURE(load_average[0])},
-    [COLUMN_AVERAGE_5] = {"5 min", 7, 1, "%.2f", 1, FIGURE(load_average[1])},
-    [COLUMN_AVERAGE_15] = {"15 min", 7, 0, "%.2f", 1, FIGURE(load_average[2])},
+    [COLUMN_AVERAGE_1] = {"1m %", 7, 7, "%.1f", 100, FIGURE(load_average[0])},
+    [COLUMN_AVERAGE_5] = {"5m %", 7, 1, "%.1f", 100, FIGURE(load_average[1])},
+    [COLUMN_AVERAGE_15] = {"15m %", 7, 0, "%.1f", 100, FIGURE(load_average[2])},
     [COLUMN_HIDDEN] = {"hidden %", 9, 4, "%+.1f", 100, FIGURE(hidden)},
     [COLUMN_STEAL] = {"steal %", 8, 1, "%.1f", 100, FIGURE(steal)},
-    [COLUMN_SOURCE] = {"source", -12, 8, NULL, 1, 0},
+    [COLUMN_SOURCE] = {"source", -12, 9, NULL, 1, 0},
 };
 #define INTEREST_MAX 10
 
@@ -98,9 +97,6 @@ static double value_of(const struct core_figures *core, size_t column) {
     return core->core;
   if (column == COLUMN_SOURCE)
     return core->source;
-  if (column == COLUMN_ERROR)
-    return 100 *
-           fmax(core->load_high - core->load, core->load - core->load_low);
   const char *figures = (const char *)core;
   return columns[column].scale *
          *(const double *)(figures + columns[column].figure);
@@ -121,17 +117,13 @@ static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
 
-/* The columns of siblings and of polls are shown if they say something. */
+/* The column of siblings is shown if a core has one. */
 static bool says_nothing(const struct snapshot *snapshot, size_t column) {
-  if (column != COLUMN_SIBLING && column != COLUMN_TAKEN &&
-      column != COLUMN_IDLE_POLL)
+  if (column != COLUMN_SIBLING)
     return false;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
-    if (column == COLUMN_TAKEN ? core->taken < core->load
-                               : !isnan(value_of(core, column)))
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (!isnan(snapshot->cores[i].sibling_load))
       return false;
-  }
   return true;
 }
 
@@ -333,12 +325,14 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
 static void write_host(FILE *out, const struct snapshot *snapshot) {
   char load[3][CELL_SIZE], queue[3][CELL_SIZE];
   for (size_t i = 0; i < 3; i++) {
-    number_text(load[i], CELL_SIZE, "%.2f", snapshot->host.load_average[i]);
+    number_text(load[i], CELL_SIZE, "%.1f",
+                100 * snapshot->host.load_average[i] /
+                    snapshot->self.cores_online);
     number_text(queue[i], CELL_SIZE, "%.2f",
                 snapshot->host.run_queue_average[i]);
   }
-  fprintf(out, "busy cores, 1/5/15 min: %s %s %s   run queue: %s %s %s\n",
-          load[0], load[1], load[2], queue[0], queue[1], queue[2]);
+  fprintf(out, "load %%, 1m 5m 15m: %s %s %s   run queue: %s %s %s\n", load[0],
+          load[1], load[2], queue[0], queue[1], queue[2]);
 }
 
 /* True if a command ended before any load was measured. A snapshot that covers

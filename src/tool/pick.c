@@ -31,10 +31,10 @@ static const struct {
   enum percore_load_by by;
   double period_s;
 } ways[] = {{"load", PERCORE_BY_LOAD, 0},
-            {"1min", PERCORE_BY_AVERAGE, 60},
-            {"5min", PERCORE_BY_AVERAGE, 300},
-            {"15min", PERCORE_BY_AVERAGE, 900},
-            {"taken", PERCORE_BY_TAKEN, 0}};
+            {"load_1m", PERCORE_BY_AVERAGE, 60},
+            {"load_5m", PERCORE_BY_AVERAGE, 300},
+            {"load_15m", PERCORE_BY_AVERAGE, 900},
+            {"room", PERCORE_BY_ROOM, 0}};
 #define WAYS (int)(sizeof(ways) / sizeof(ways[0]))
 
 static const char *way_choice(int i) { return i < WAYS ? ways[i].name : NULL; }
@@ -49,7 +49,7 @@ static const struct argument arguments[] = {
     ARGUMENT(struct pick_options, node, 'N', "node", ARGUMENT_WHOLE, "NODE",
              "choose from the cores of this NUMA node", .min = 0, .max = 1023),
     ARGUMENT(struct pick_options, by, 'b', "by", ARGUMENT_TEXT, "FIGURE",
-             "which load counts (default load); averages need the board",
+             "what counts (default load); averages need the board",
              .choice = way_choice),
 };
 

@@ -24,6 +24,7 @@ PERCORE_OPTIONS = '''
   SysRoot "{root}"
   Group "dataplane" "2-3"
   <Load>
+    ReportSelf true
     SampleInterval 0.25
     ReportHidden true
     ReportTime true
@@ -228,7 +229,7 @@ def run(context):
     exporter_ports = free_port(), free_port()
     body, found = start_servers(context, exporter_ports)
     context.stores = {type(store).__name__: store for store in found}
-    context.fake = context.until_end(FakeHost(CORES))
+    context.fake = context.until_end(FakeHost(CORES, nodes=2))
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
@@ -269,8 +270,8 @@ def check_stores(context, found, first):
 
 
 def check_thresholds(collectd):
-    """Checks the notifications for the two known values that exceed the limits of
-    threshold.conf: the room of a core and a counter."""
+    """Checks the notifications for the known values that are beyond the limits of
+    threshold.conf: the room of a core and two counters."""
     with open(collectd.log) as log:
         found = re.findall(r'severity = (?:WARNING|FAILURE), host = (\S+), plugin = (\S+), '
                            r'plugin_instance = (\S+), type = (\w+)'

@@ -82,7 +82,7 @@ static void publish(const struct topology *topology) {
     cores[i] = (struct core_figures){.core = i,
                                      .online = true,
                                      .load = (double)i / PLAYED,
-                                     .taken = NAN,
+                                     .room = NAN,
                                      .steal = NAN,
                                      .frequency_hz = NAN};
   for (uint64_t due_ns = clock_now_ns(CLOCK_MONOTONIC);;

@@ -60,7 +60,7 @@ class Shown(dict):
                 {name: load.get(method) for method, name in METHODS.items()}
             for name, part in parts.items():
                 if part is not None:
-                    self.add(name, window, end - found["interval_s"], end, 100 * part)
+                    self.add(name, window, end - found["interval_s"], end, part)
 
     def scrape(self, core, window, port, ended):
         """Computes the loads that two usual queries on node_exporter give."""

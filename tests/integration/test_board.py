@@ -49,7 +49,7 @@ class Place(RuntimeDir):
         sampler = Child([PERCORE, "load", "--publish", "-i", str(INTERVAL_S), "-j"],
                         env=self.environment, stdout=subprocess.DEVNULL,
                         stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: self.run("pick", "--by", "1min").returncode == 0,
+        wait_for(lambda: self.run("pick", "--by", "load_1m").returncode == 0,
                  "no board", 20)
         return sampler
 
@@ -269,7 +269,7 @@ def test_plugin():
                 collectd.wait_for_reads(4)
                 path = f"{place.path}/board.sock"
                 if readers != "off":
-                    wait_for(lambda: place.run("pick", "--by", "1min").returncode == 0,
+                    wait_for(lambda: place.run("pick", "--by", "load_1m").returncode == 0,
                              "no board", 20)
                 check(os.path.exists(path) == (readers != "off"), collectd.log())
                 if readers != "off":
@@ -360,7 +360,7 @@ def test_two_collectds():
         os.environ["PERCORE_RUNTIME_DIR"] = place.path
         load = '<Load>\nBoard "group"\n</Load>'
         with Collectd(load, INTERVAL_S).start() as first:
-            wait_for(lambda: place.run("pick", "--by", "1min").returncode == 0,
+            wait_for(lambda: place.run("pick", "--by", "load_1m").returncode == 0,
                      "no board", 20)
             with Collectd(load, INTERVAL_S).start() as second:
                 wait_for(lambda: "the board is not published" in second.log(),

@@ -101,9 +101,8 @@ def look_at_json():
         cores = {core["core"]: core for core in document["cores"]}
         check(set(online_cores()) <= set(cores), f"cores {list(cores)}")
         for core in cores.values():
-            check(core["load"] is None or 0 <= core["load"] <= 1, str(core))
-        check(document["aggregates"][0]["name"] == "all",
-              str(document["aggregates"]))
+            check(core["load"] is None or 0 <= core["load"] <= 100, str(core))
+        check(document["sets"][0]["name"] == "all", str(document["sets"]))
     first, second = (document["time"] for document in got)
     late = lateness.of_clock(first - 0.5, second)
     say(f"{second - first} s from one to the next, late by {late}")

@@ -30,10 +30,16 @@ def tasks_while(core, act):
     return used / (time.monotonic_ns() - begin), result
 
 
+def shares(document):
+    """Returns the load of the first core by each method, 0 to 1."""
+    return {method: percent and percent / 100
+            for method, percent in document["cores"][0]["load"].items()}
+
+
 def compare_under_hog(core):
     """Returns the share of time for which the hog kept the core busy, for how many
     seconds the core was stolen or the machine was paused, and the load of the core by
-    each method."""
+    each method, as a share."""
     before = stolen_s(core)
     # The thread of Lateness stays off the core: if another task runs there while the
     # hog sleeps, a whole tick is charged as busy.
@@ -43,8 +49,8 @@ def compare_under_hog(core):
                   text=True) as hog:
         time.sleep(0.5)
         begin = time.monotonic()
-        load = documents("load", "--compare", "-j", "-n", "1", "-i",
-                         str(LOAD_S), "-c", str(core))[0]["cores"][0]["load"]
+        load = shares(documents("load", "--compare", "-j", "-n", "1", "-i", str(LOAD_S),
+                                "-c", str(core))[0])
         late = lateness.within(begin, time.monotonic())
         said = hog.communicate(timeout=TIMEOUT)[0]
     stolen = stolen_s(core) - before
@@ -92,7 +98,7 @@ def compare_with_tasks(core, count):
             document = json.loads(line)
             if len(marks) > 1:
                 (begin, before), (end, after) = marks[-2:]
-                yield (document["cores"][0]["load"],
+                yield (shares(document),
                        (after - before) / (end - begin),
                        [method["title"] for method in document["methods"]])
 

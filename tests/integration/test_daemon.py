@@ -61,12 +61,13 @@ def test_real_values():
         collectd.stop()
         values = collectd.values
         for core in online_cores():
-            for name in ("percent-load", "load"):
+            for name in ("percent-load", "percent-room", "load"):
                 check(collectd.of(f"percore-{core}/{name}"),
                       f"core {core} has no {name}")
         for name in ("percent-load_mean", "percent-load_min",
-                     "percent-load_max", "percent-load_stddev", "load",
-                     "load-runqueue"):
+                     "percent-load_max", "percent-load_stddev", "percent-room_mean",
+                     "percent-room_min", "percent-user_mean", "percent-softirq_mean",
+                     "load", "load-runqueue"):
             check(collectd.of(f"percore_host-all/{name}"), f"no {name}")
         collectd.check_grid(1)
         for value in values:
@@ -76,7 +77,7 @@ def test_real_values():
             if "/percent-" in value.identifier:
                 check(0 <= value.value <= 100, str(vars(value)))
         check(not collectd.of("percore-0/percent-load_peak"),
-              "a maximum although only the mean is sampled")
+              "a peak although only the mean is sampled")
 
 
 def test_options_reach_the_values():
@@ -90,12 +91,12 @@ def test_options_reach_the_values():
                "<LoadAverage>\nPeriod 10 1800\n</LoadAverage>")
     with Collectd(options).start() as collectd:
         at = f"percore-{core}"
-        for name in ("percent-load_trough", "percent-load_peak", "gauge-hidden", "gauge-unaccounted",
-                     "percent-steal", "gauge-load_10s", "gauge-load_1800s"):
+        for name in ("percent-load_trough", "percent-load_peak", "gauge-hidden",
+                     "percent-steal", "percent-load_10s", "percent-load_30m"):
             collectd.wait_for_value(f"{at}/{name}")
         for name in ("percore_host-few/percent-load_mean",
-                     "percore_host-all/gauge-load_10s",
-                     "percore_host-all/gauge-runqueue_1800s"):
+                     "percore_host-all/percent-load_10s",
+                     "percore_host-all/gauge-runqueue_30m"):
             collectd.wait_for_value(name)
         if glob.glob("/sys/devices/system/cpu/cpu0/cpuidle/state0"):
             collectd.wait_for(lambda: any("cstate_" in value.identifier

@@ -89,12 +89,12 @@ def off_by(core, programs):
         cpu_s = sum(program.cpu_s() for program in programs) - before
         truth = 100 * cpu_s / 2 / (time.monotonic() - begin)
         values = collectd.of(useful(core))[known:]
-        taken = collectd.of(f"percore-{core}/percent-taken")[-1]
+        room = collectd.of(f"percore-{core}/percent-room")[-1]
         # Threads are counted once in each second, or a little later.
         shown = json.loads(percore("top", "pollers", "-i", "3", "-n", "1",
                                    "--json").splitlines()[-1])["workers"]
     got = mean(values)
-    say(f"useful {got:.1f}, the programs say {truth:.1f}; taken {taken.value:.1f}")
+    say(f"useful {got:.1f}, the programs say {truth:.1f}; room {room.value:.1f}")
     check(all(0 <= each.value <= 100 for each in values), str(values))
     check(sorted(each["name"] for each in shown)
           == sorted(["python3/7", f"python3/{core}"]), str(shown))

@@ -190,7 +190,7 @@ def test_useful_load():
         producer.do(f"poll {core} 6 14 140")
         collectd.wait_for_value(f"percore-{core}/percent-useful", count=4)
         collectd.wait_for_value("percore_host-all/percent-useful_mean")
-        collectd.wait_for_value(of_core(core, "polls", "all", "core"))
+        collectd.wait_for_value(of_core(core, "items", "all", "core"))
         collectd.wait_for_reads(2)
         values = collectd.of(f"percore-{core}/percent-useful")[1:-1]
         useful = [each.value for each in values]

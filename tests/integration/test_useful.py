@@ -145,22 +145,22 @@ def check_workers(seconds, *programs):
     check(False, f"{pairs} in the last of {attempt + 1} tries")
 
 
-def mean_taken(collectd, core, begin, end):
-    values = [each.value for each in collectd.of(f"percore-{core}/percent-taken")
+def mean_room(collectd, core, begin, end):
+    values = [each.value for each in collectd.of(f"percore-{core}/percent-room")
               if begin + 3 * INTERVAL < each.time < end]
     check(len(values) >= 3, f"{len(values)} values")
     return sum(values) / len(values)
 
 
-def measure_taken(percent, rivals):
-    """Returns what collectd reports as taken of a core on which a worker polls, and the
-    truth: all but the worker's CPU time without packets."""
+def measure_room(percent, rivals):
+    """Returns the room that collectd reports of a core on which a worker polls, and the
+    truth: the worker's CPU time without packets."""
     with RuntimeDir(), Collectd(interval=INTERVAL).start() as collectd:
         collectd.wait_for_reads(3)
         begin = time.time()
         got = run_worker(percent, rivals, seconds=6)
-        return (mean_taken(collectd, online_cores()[-1], begin + 0.5, time.time()),
-                100 - (got["core"] - got["truth"]))
+        return (mean_room(collectd, online_cores()[-1], begin + 0.5, time.time()),
+                got["core"] - got["truth"])
 
 
 def test_room():
@@ -168,9 +168,9 @@ def test_room():
     tasks"""
     for percent, rivals in (29, 0), (15, 2):
         for attempt in range(TRIES):
-            taken, truth = measure_taken(percent, rivals)
-            say(f"taken {taken:.1f}, truth {truth:.1f}")
-            if abs(taken - truth) <= 2 * POINTS:
+            room, truth = measure_room(percent, rivals)
+            say(f"room {room:.1f}, truth {truth:.1f}")
+            if abs(room - truth) <= 2 * POINTS:
                 break
         else:
             check(False, f"in the last of {attempt + 1} tries")
@@ -188,13 +188,13 @@ def test_no_room_beside_sleeper():
         sleeper = Workers(0, core, 5, [CONTROLS])
         begin = time.time()
         sleeper.wait_until_end()
-        taken = mean_taken(collectd, core, begin + 1, time.time())
+        room = mean_room(collectd, core, begin + 1, time.time())
         sleeper.process.communicate("")
-        collectd.wait_for_value("percore_host-all/gauge-cores_without_room")
-        without = collectd.of("percore_host-all/gauge-cores_without_room")[-2].value
-    say(f"taken {taken:.1f}")
-    check(taken > 100 - 2 * POINTS, f"{taken} % is taken")
-    check(without >= 1, f"{without} cores without room")
+        collectd.wait_for_value("percore_host-all/percent-room_min")
+        least = collectd.of("percore_host-all/percent-room_min")[-2].value
+    say(f"room {room:.1f}, least room {least:.1f}")
+    check(room < 2 * POINTS, f"{room} % is room")
+    check(least <= room + POINTS, f"{least} % is the least room")
 
 
 WORKS = "1000:0"  # always
@@ -246,8 +246,8 @@ def test_blocking_loops():
 
 
 def test_bursts_leave_no_room():
-    """a core on which real-time bursts interrupt a worker without packets is taken but
-    for the worker's CPU time"""
+    """the room of a core on which real-time bursts interrupt a worker without packets is
+    the worker's CPU time"""
     if not is_root():
         raise Skip("real-time threads need root")
     core = online_cores()[-1]
@@ -257,11 +257,11 @@ def test_bursts_leave_no_room():
             worker = Workers(0, core, 4, ["0:0:empty", BURSTS])
             worker.wait_until_end()
             begin, end = worker.times[0][0] + 0.5, worker.times[-1][0]
-            taken = mean_taken(collectd, core, begin, end)
+            room = mean_room(collectd, core, begin, end)
             worker.process.communicate("")
-        truth = 100 - worker.useful(begin, end)
-        say(f"taken {taken:.1f}, truth {truth:.1f}")
-        if abs(taken - truth) <= POINTS:
+        truth = worker.useful(begin, end)
+        say(f"room {room:.1f}, truth {truth:.1f}")
+        if abs(room - truth) <= POINTS:
             return
     check(False, f"in the last of {attempt + 1} tries")
 

@@ -74,12 +74,12 @@ void play_round(uint64_t after_ns) {
   play_round_begun_before(after_ns);
 }
 
-double taken_of_core(int core, double load) {
-  struct core_figures figures = {.core = core, .load = load, .taken = NAN};
-  empty_polls_subtract(&polls, &(struct snapshot){.time_ns = now.stamp_ns,
-                                                  .cores_len = 1,
-                                                  .cores = &figures});
-  return figures.taken;
+double room_of_core(int core, double load) {
+  struct core_figures figures = {.core = core, .load = load, .room = 1 - load};
+  empty_polls_add(&polls, &(struct snapshot){.time_ns = now.stamp_ns,
+                                             .cores_len = 1,
+                                             .cores = &figures});
+  return figures.room;
 }
 
 bool watch_is_idle(void) { return region_watch_is_idle(watch); }

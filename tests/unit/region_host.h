@@ -56,8 +56,8 @@ void play_round(uint64_t after_ns);
 
 bool watch_is_idle(void);
 
-/* Returns how much of a core is taken after the last round. */
-double taken_of_core(int core, double load);
+/* Returns how much room a core has after the last round. */
+double room_of_core(int core, double load);
 
 /* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);

@@ -24,8 +24,8 @@ static struct snapshot *make(const double *busy, size_t len) {
   snapshot->cores_len = len;
   snapshot->cores = calloc(len, sizeof *snapshot->cores);
   for (size_t i = 0; i < len; i++)
-    snapshot->cores[i] =
-        (struct core_figures){.core = (int)i, .online = true, .load = busy[i]};
+    snapshot->cores[i] = (struct core_figures){
+        .core = (int)i, .online = true, .load = busy[i], .room = 1 - busy[i]};
   return snapshot;
 }
 
@@ -112,12 +112,35 @@ static void aggregate_eighths(void) {
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
 }
 
-TEST(a_plain_machine_has_all_and_its_node) {
+TEST(a_plain_machine_has_only_all_cores) {
   fake = fake_machine_new(8);
   aggregate_eighths();
-  assert_int_equal(snapshot->aggregates_len, 2);
+  assert_int_equal(snapshot->aggregates_len, 1);
   assert_near(find(snapshot, "all")->load.mean, 0.4375, 1e-12);
-  assert_near(find(snapshot, "node0")->load.mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "all")->room.mean, 0.5625, 1e-12);
+  assert_near(find(snapshot, "all")->room.min, 0.125, 1e-12);
+}
+
+TEST(aggregates_follow_figures_that_were_changed) {
+  fake = fake_machine_new(8);
+  aggregate_eighths();
+  for (int core = 0; core < 8; core++)
+    snapshot->cores[core].room = 0.5;
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 1);
+  assert_near(find(snapshot, "all")->room.min, 0.5, 0);
+}
+
+TEST(a_group_of_all_cores_has_an_aggregate_because_it_was_asked_for) {
+  fake = fake_machine_new(8);
+  fake_machine_file(fake, CPU "/isolated", "0-7\n");
+  struct figures_group group = {.name = "dataplane"};
+  core_set_parse(&group.cores, "0-7");
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, &group, 1), 0);
+  assert_int_equal(snapshot->aggregates_len, 2);
+  assert_int_equal(find(snapshot, "dataplane")->cores_len, 8);
 }
 
 TEST(isolated_and_housekeeping_cores_have_aggregates) {
@@ -136,7 +159,7 @@ TEST(an_isolated_core_that_does_not_exist_makes_no_aggregate) {
   snapshot = make(eighths, 8);
   core_set_add(&topology.isolated, 64);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
-  assert_int_equal(snapshot->aggregates_len, 2); /* all, node0 */
+  assert_int_equal(snapshot->aggregates_len, 1);
 }
 
 static void set_packages(struct fake_machine *fake, int cores_each) {

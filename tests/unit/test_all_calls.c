@@ -192,7 +192,7 @@ static struct board *publish_board(void) {
                               .load_high = 0.5,
                               .load_trough = 0.5,
                               .load_peak = 0.5,
-                              .taken = 0.5};
+                              .room = 0.5};
   struct snapshot snapshot = {.interval_ns = HOUR_S * UINT64_C(1000000000),
                               .cores = &core,
                               .cores_len = 1};

@@ -74,8 +74,7 @@ static void begin(void) {
                                      .load_high = 0.1 * i,
                                      .load_trough = 0,
                                      .load_peak = 1,
-                                     .taken = NAN,
-                                     .idle_poll = NAN,
+                                     .room = NAN,
                                      .steal = NAN,
                                      .frequency_hz = 2e9};
     for (int period = 0; period < 4; period++)
@@ -111,14 +110,14 @@ static double load_of(int core) { return load_in(reader, core); }
 
 TEST(what_is_published_is_read) {
   struct board_core core;
-  cores[3].taken = 0.25;
+  cores[3].room = 0.75;
   publish();
   assert_int_equal(update_at(0), 1);
   for (int i = 0; i < CORES; i++) {
     assert_true(board_reader_core(reader, i, &core));
     assert_near(core.load, 0.1 * i, 1e-6);
     assert_near(core.load_low, 0.05 * i, 1e-6);
-    assert_near(core.taken, i == 3 ? 0.25 : 0.1 * i, 1e-6);
+    assert_near(core.room, i == 3 ? 0.75 : 1 - 0.1 * i, 1e-6);
     assert_near(core.steal, 0, 0);
     assert_near(core.frequency_hz, 2e9, 0);
     assert_near(core.node, nodes[i], 0);
@@ -253,7 +252,7 @@ static struct percore_region *publish_lies(enum percore_storage storage,
                                            uint32_t field_count,
                                            uint32_t machine_cores,
                                            percore_owned_table_t *rows) {
-  static char names[PERCORE_MAX_COLUMNS][BOARD_NAME_SIZE];
+  static char names[PERCORE_MAX_COLUMNS][LOADAVG_NAME_SIZE];
   static struct percore_field fields[PERCORE_MAX_COLUMNS];
   const struct percore_table table = {
       .name = "cores",
@@ -267,7 +266,7 @@ static struct percore_region *publish_lies(enum percore_storage storage,
     snprintf(names[f], sizeof(names[f]), "other_%u", f);
     fields[f] = (struct percore_field){
         .name = f < BOARD_AVERAGE      ? board_column(f)->field.name
-                : f + 1 == field_count ? "average_60s"
+                : f + 1 == field_count ? "load_1m"
                                        : names[f],
         .unit = "1",
         .kind = PERCORE_GAUGE};
@@ -281,33 +280,34 @@ static struct percore_region *publish_lies(enum percore_storage storage,
     percore_set(row, BOARD_COLUMN(time_ns), now_ns());
     percore_set(row, BOARD_COLUMN(interval_ns), INTERVAL_S * S);
     percore_set(row, BOARD_COLUMN(source), 1);
+    percore_set(row, BOARD_COLUMN(room), 1000000);
   }
   return region;
 }
 
 TEST(lies_are_not_believed) {
   static const struct {
-    uint64_t load, taken;
+    uint64_t load, room;
     int64_t later_ns;
     uint32_t machine_cores;
     int status;
-  } lies[] = {{0, 0, 0, CORES, 1},
+  } lies[] = {{0, 1000000, 0, CORES, 1},
               {1000000, 1, 0, CORES, 1},
-              {1000001, 0, 0, CORES, 1},
-              {UINT64_MAX, 0, 0, CORES, 1},
-              {1, 2, 0, CORES, 1},
-              {0, 0, 100 * (int64_t)S, CORES, -ESTALE},
-              {0, 0, -100 * (int64_t)S, CORES, -ESTALE},
-              {0, 0, INT64_MIN, CORES, -ESTALE},
-              {0, 0, 0, CORES + 1, -ESTALE},
-              {0, 0, 0, 100000, -ESTALE}};
+              {1000001, 1000000, 0, CORES, 1},
+              {UINT64_MAX, 1000000, 0, CORES, 1},
+              {2, 999990, 0, CORES, 1},
+              {0, 1000000, 100 * (int64_t)S, CORES, -ESTALE},
+              {0, 1000000, -100 * (int64_t)S, CORES, -ESTALE},
+              {0, 1000000, INT64_MIN, CORES, -ESTALE},
+              {0, 1000000, 0, CORES + 1, -ESTALE},
+              {0, 1000000, 0, 100000, -ESTALE}};
   for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
     percore_owned_table_t rows;
     struct percore_region *region = publish_lies(PERCORE_OWNED, BOARD_AVERAGE,
                                                  lies[i].machine_cores, &rows);
     percore_owned_row_t row = percore_owned_row(rows, 0);
     percore_set(row, BOARD_COLUMN(load), lies[i].load);
-    percore_set(row, BOARD_COLUMN(taken), lies[i].taken);
+    percore_set(row, BOARD_COLUMN(room), lies[i].room);
     if (lies[i].later_ns != 0)
       percore_set(row, BOARD_COLUMN(time_ns),
                   now_ns() + (uint64_t)lies[i].later_ns);

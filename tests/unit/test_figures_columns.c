@@ -28,9 +28,9 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   assert_near(snapshot->host.hidden, (0.864 - 0.9325) / 3, 1e-3);
   /* The columns of the three cores add up to 0.5 + 0.5, 0.004 + 0.132 and 0.999
    * + 0.9335. */
-  assert_near(snapshot->cores[0].unaccounted, 0, 1e-3);
-  assert_near(snapshot->cores[1].unaccounted, 0.864, 1e-3);
-  assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
+  assert_near(snapshot->cores[0].columns_sum, 1, 1e-3);
+  assert_near(snapshot->cores[1].columns_sum, 0.136, 1e-3);
+  assert_near(snapshot->cores[2].columns_sum, 1.9325, 1e-3);
 }
 
 TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
@@ -40,18 +40,17 @@ TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
   struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_near(snapshot->cores[0].hidden, 0, 1e-3);
   assert_nan(snapshot->cores[1].hidden);
-  assert_nan(snapshot->cores[1].unaccounted);
+  assert_nan(snapshot->cores[1].columns_sum);
 }
 
-TEST(idle_polls_are_load_but_neither_taken_nor_hidden) {
+TEST(idle_polls_are_load_and_leave_room_and_are_not_hidden) {
   for (int counter = 0; counter < 2; counter++) {
     FIGURES_PLAY(2, 0.2);
     it.play.options.source = counter ? SOURCE_AUTO : SOURCE_IDLE;
     it.play.fake->cpuidle_states = 3;
     start(&it);
     struct core_figures *core = &figures_play_seconds(&it, 10)->cores[1];
-    assert_nan(core->idle_poll);
-    assert_nan(core->taken);
+    assert_near(core->room, 0.8, 0.003);
     struct fake_core *polls = &it.play.fake->cores[1];
     polls->load = 0.5;
     polls->polled = 0.3;
@@ -60,21 +59,18 @@ TEST(idle_polls_are_load_but_neither_taken_nor_hidden) {
     figures_play_windows(&it, 2);
     figures_play_interval(&it);
     core = figures_play_seconds(&it, 10)->cores;
-    assert_nan(core[0].idle_poll);
-    assert_near(core[0].taken, 0.2, 0.003);
+    assert_near(core[0].room, 0.8, 0.003);
     assert_near(core[1].load, 0.5, 0.003);
-    assert_near(core[1].idle_poll, 0.3, 0.003);
-    assert_near(core[1].taken, 0.2, 0.003);
+    assert_near(core[1].room, 0.8, 0.003);
     assert_near(core[1].hidden, 0, 0.005);
     polls->load = 0.2;
     polls->polled = 0;
     core = &figures_play_seconds(&it, 10)->cores[1];
-    assert_near(core->idle_poll, 0, 0.003);
-    assert_near(core->taken, 0.2, 0.003);
+    assert_near(core->room, 0.8, 0.003);
   }
 }
 
-TEST(while_idle_polls_are_unknown_so_is_what_is_taken) {
+TEST(the_room_of_a_core_that_polls_is_unknown_while_its_polls_are) {
   FIGURES_PLAY(2, 0.2);
   it.play.fake->cpuidle_states = 3;
   start(&it);
@@ -85,13 +81,12 @@ TEST(while_idle_polls_are_unknown_so_is_what_is_taken) {
   polls->idle = 0.8;
   figures_play_windows(&it, 2);
   figures_play_interval(&it);
-  assert_near(figures_play_seconds(&it, 10)->cores[1].taken, 0.2, 0.003);
+  assert_near(figures_play_seconds(&it, 10)->cores[1].room, 0.8, 0.003);
   core_set_add(&it.play.fake->stat_hidden, 1);
   figures_play_windows(&it, 2);
   struct core_figures *core = &figures_play_interval(&it)->cores[1];
   assert_near(core->load, 0.5, PLAY_EXACT);
-  assert_nan(core->idle_poll);
-  assert_nan(core->taken);
+  assert_nan(core->room);
 }
 
 TEST(steal_is_a_share_of_wall_time) {
@@ -107,7 +102,7 @@ TEST(steal_is_a_share_of_wall_time) {
   assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
   assert_near(snapshot->host.steal, 0.2, 1e-3);
   assert_near(snapshot->cores[1].load, 0.3, 1e-3);
-  assert_near(snapshot->cores[1].unaccounted, 0,
+  assert_near(snapshot->cores[1].columns_sum, 1,
               1e-3); /* steal is one of the columns */
 }
 
@@ -134,7 +129,8 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
     assert_near(snapshot->cores[core].load, 0.5, PLAY_EXACT);
     assert_near(snapshot->cores[core].load_average[0], 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].hidden);
-    assert_nan(snapshot->cores[core].unaccounted);
+    assert_nan(snapshot->cores[core].columns_sum);
+    assert_near(snapshot->cores[core].room, 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].steal);
   }
   assert_nan(snapshot->host.hidden);

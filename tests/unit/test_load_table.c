@@ -16,17 +16,15 @@ static struct core_figures busy_core(int number, double load) {
                                .source = SOURCE_IDLE,
                                .proof = PROOF_PROVEN,
                                .load = load,
-                               .load_low = load - 0.003,
+                               .load_low = fmax(load - 0.003, 0),
                                .load_high = load + 0.007,
                                .load_trough = load / 2,
                                .load_peak = load,
-                               .taken = NAN,
-                               .idle_poll = NAN,
+                               .room = 1 - load,
                                .sibling_load = NAN,
                                .load_average = {load, load, load},
                                .hidden = -0.005,
                                .steal = 0,
-                               .unaccounted = 0,
                                .frequency_hz = NAN,
                                .ipc = NAN,
                                .ipc_running = NAN,
@@ -87,44 +85,23 @@ TEST(a_small_machine_gets_one_line_per_core) {
   assert_string_equal(
       out,
       "2026-11-20 22:42:12  2 cores online, every 2 s\n"
-      " core  load %  error  min %  max %  1 min  5 min 15 min hidden % "
-      "steal %  "
-      "source\n"
-      "    0     0.0    0.7    0.0    0.0   0.00   0.00   0.00     -0.5    "
-      " 0.0  "
-      "idle\n"
-      "    1    87.3    0.7   43.7   87.3   0.87   0.87   0.87     -0.5    "
-      " 0.0  "
-      "idle\n"
+      " core  load %  room %  low %  high %  trough %  peak %   1m %   5m %  "
+      "15m % hidden % steal %  source\n"
+      "    0     0.0   100.0    0.0     0.7       0.0     0.0    0.0    0.0    "
+      "0.0     -0.5     0.0  idle\n"
+      "    1    87.3    12.7   87.0    88.0      43.7    87.3   87.3   87.3   "
+      "87.3     -0.5     0.0  idle\n"
       "load % of        mean    min    max stddev  cores\n"
       "all              50.0   25.0   75.0   10.0      2\n"
-      "busy cores, 1/5/15 min: 1.50 1.25 1.00   run queue: - - -\n");
+      "load %, 1m 5m 15m: 75.0 62.5 50.0   run queue: - - -\n");
 }
 
-TEST(what_is_taken_is_shown_if_it_is_less_than_a_load) {
+TEST(a_core_that_polls_has_more_room_than_its_load_leaves) {
   struct fixture *fixture = machine_of(2);
-  for (int core = 0; core < 2; core++) {
-    fixture->core[core].load = 0.5;
-    fixture->core[core].taken = 0.5;
-  }
-  char *out = table_of(fixture, (struct screen){0});
-  assert_null(strstr(out, "taken %"));
-  fixture->core[1].taken = 0.2;
-  out = table_of(fixture, (struct screen){0});
-  assert_non_null(strstr(out, " core  load % taken %  error"));
-  assert_non_null(strstr(out, "    1    50.0    20.0"));
-}
-
-TEST(idle_polls_are_shown_where_a_core_polls) {
-  struct fixture *fixture = machine_of(2);
-  char *out = table_of(fixture, (struct screen){0});
-  assert_null(strstr(out, "idle_poll"));
   fixture->core[1].load = 0.5;
-  fixture->core[1].taken = 0.2;
-  fixture->core[1].idle_poll = 0.3;
-  out = table_of(fixture, (struct screen){0});
-  assert_non_null(strstr(out, " core  load % taken % idle_poll %  error"));
-  assert_non_null(strstr(out, "    1    50.0    20.0        30.0"));
+  fixture->core[1].room = 0.8;
+  char *out = table_of(fixture, (struct screen){0});
+  assert_non_null(strstr(out, "    1    50.0    80.0"));
 }
 
 TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
@@ -132,11 +109,11 @@ TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
   fixture->core[0].sibling_load = 0.8734;
   char *out = table_of(fixture, (struct screen){0});
   assert_non_null(
-      strstr(out, " core  load %  error  min %  max % sibling %  1 min"));
+      strstr(out, " low %  high %  trough %  peak % sibling %   1m %"));
   assert_non_null(
-      strstr(out, "    0     0.0    0.7    0.0    0.0      87.3   0.00"));
+      strstr(out, "    0.0     0.7       0.0     0.0      87.3    0.0"));
   assert_non_null(
-      strstr(out, "    1     0.1    0.7    0.1    0.1         -   0.00"));
+      strstr(out, "    0.0     0.8       0.1     0.1         -    0.1"));
 }
 
 TEST(an_unknown_value_is_a_dash_and_an_offline_core_is_named) {
@@ -186,7 +163,7 @@ TEST(a_narrow_window_keeps_core_load_and_source) {
   assert_non_null(strstr(out, "\n core  load %  source\n"));
   out = table_of(fixture, (struct screen){.width = 50, .height = 24});
   assert_non_null(
-      strstr(out, "\n core  load %  max %  1 min hidden %  source\n"));
+      strstr(out, "\n core  load %  room %  peak %   1m %  source\n"));
 }
 
 TEST(all_of_256_cores_are_shown_in_a_window_of_120_by_40) {
@@ -198,7 +175,7 @@ TEST(all_of_256_cores_are_shown_in_a_window_of_120_by_40) {
     snprintf(cell, sizeof(cell), " %4d %6.1f", core, core / 10.0);
     assert_non_null(strstr(out, cell));
   }
-  assert_non_null(strstr(out, "busy cores, 1/5/15 min"));
+  assert_non_null(strstr(out, "load %, 1m 5m 15m"));
 }
 
 TEST(in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted) {
@@ -226,10 +203,9 @@ TEST(the_json_document_holds_every_core_and_null_for_the_unknown) {
   yajl_val load = yajl_tree_get(cores->u.array.values[1],
                                 (const char *[]){"load", NULL}, yajl_t_any);
   assert_true(YAJL_IS_NULL(load));
-  yajl_val average =
-      yajl_tree_get(tree, (const char *[]){"host", "load_average", "300", NULL},
-                    yajl_t_number);
-  assert_near(YAJL_GET_DOUBLE(average), 1.25, 0);
+  yajl_val average = yajl_tree_get(
+      tree, (const char *[]){"host", "load_5m", NULL}, yajl_t_number);
+  assert_near(YAJL_GET_DOUBLE(average), 62.5, 0);
   yajl_tree_free(tree);
 }
 
@@ -264,16 +240,16 @@ TEST(the_keys_pass_over_columns_that_are_not_shown) {
   size_t columns = load_table_columns(&fixture->snapshot);
   fixture->core[1].steal = 0.2;
   char *out = table_of(fixture, (struct screen){.sort = 2});
-  assert_non_null(strstr(line_of(out, 0), ", by error\n"));
+  assert_non_null(strstr(line_of(out, 0), ", by room %\n"));
   out = table_of(fixture, (struct screen){.sort = columns - 1});
   assert_non_null(strstr(line_of(out, 0), ", by steal %\n"));
   assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
   out = table_of(fixture, (struct screen){.sort = columns});
   assert_non_null(strstr(line_of(out, 0), ", by source\n"));
-  fixture->core[0].taken = -0.1;
+  fixture->core[0].sibling_load = 0.1;
   assert_int_equal(load_table_columns(&fixture->snapshot), columns + 1);
-  out = table_of(fixture, (struct screen){.sort = 2});
-  assert_non_null(strstr(line_of(out, 0), ", by taken %\n"));
+  out = table_of(fixture, (struct screen){.sort = 7});
+  assert_non_null(strstr(line_of(out, 0), ", by sibling %\n"));
 }
 
 TEST(a_source_that_was_asked_for_and_not_taken_is_said_below_the_table) {

@@ -37,9 +37,7 @@ static void fill_core(struct core_figures *core, int number) {
       .load_peak = 0.75,
       .load_average = {0.1, 0.2, 0.3, 0.4, 0.5},
       .hidden = 0.125,
-      .unaccounted = -0.0625,
-      .taken = NAN,
-      .idle_poll = NAN,
+      .room = 0.6,
       .steal = 0.01,
       .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
@@ -64,7 +62,8 @@ static void fill_core(struct core_figures *core, int number) {
 static void fill_aggregate(struct aggregate_figures *aggregate,
                            const char *name) {
   *aggregate = (struct aggregate_figures){.cores_len = 1,
-                                          .load = {0.5, 0.25, 0.75, 0.125}};
+                                          .load = {0.5, 0.25, 0.75, 0.125},
+                                          .room = {0.6, 0.3, 0.9, 0.125}};
   for (int i = 0; i < TIMES; i++)
     aggregate->time[i] = (struct spread_figures){0.2, 0.1, 0.4, 0.05};
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
@@ -86,7 +85,6 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
       .host = {.load_average = {100, 200, 8192, 4, 5},
                .run_queue_average = {1, 2, 3, 4, 5},
                .hidden = 0.1,
-               .unaccounted = 0.2,
                .steal = 0.3},
       .self = {.cores_online = (int)cores_len,
                .cores_without_value = 1,
@@ -123,7 +121,7 @@ static void dispatch_and_free(struct snapshot *snapshot) {
 static void report_everything(void) {
   config.sampler.engine.bounds = true;
   config.load.sample_interval_s = 1;
-  config.load.report_hidden = true;
+  config.load.report_hidden = config.load.report_self = true;
   config.load.report_time = config.load.report_softirq = true;
   config.sampler.engine.frequency = config.sampler.engine.ipc = true;
   config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
@@ -166,14 +164,15 @@ static void assert_absent(const char *identifier) {
  * Identifiers
  */
 
-TEST(by_default_each_core_has_busy_and_load) {
+TEST(by_default_each_core_has_its_load_its_room_and_load_averages) {
   dispatch_host(2, 0);
   size_t of_core_1 = 0;
   for (size_t i = 0; i < fake.values_len; i++)
     of_core_1 += strcmp(fake.values[i].list.plugin, "percore") == 0 &&
                  strcmp(fake.values[i].list.plugin_instance, "1") == 0;
-  assert_int_equal(of_core_1, 2);
+  assert_int_equal(of_core_1, 3);
   assert_value("percore-1/percent-load", 50);
+  assert_value("percore-1/percent-room", 60);
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
@@ -181,16 +180,12 @@ static struct empty_polls polls;
 
 static void dispatch_loads(const double *loads, size_t len, unsigned n) {
   struct snapshot *snapshot = make_snapshot(len, n);
-  for (size_t i = 0; i < len; i++)
+  for (size_t i = 0; i < len; i++) {
     snapshot->cores[i].load = loads[i];
-  empty_polls_subtract(&polls, snapshot);
+    snapshot->cores[i].room = 1 - loads[i];
+  }
+  empty_polls_add(&polls, snapshot);
   dispatch_and_free(snapshot);
-}
-
-TEST(a_core_has_no_room_from_a_load_of_90_percent_on) {
-  polls.stamp_ns = 0;
-  dispatch_loads((double[]){0.89, 0.9, 1, NAN}, 4, 0);
-  assert_value("percore_host-all/gauge-cores_without_room", 2);
 }
 
 TEST(empty_polls_leave_room_and_other_work_does_not) {
@@ -198,71 +193,70 @@ TEST(empty_polls_leave_room_and_other_work_does_not) {
       .stamp_ns = START, .end = 2, .polled_empty = {0.7, 0.05}};
   dispatch_loads((double[]){1, 1, 0.92, 0.3}, 4, 0);
   assert_value("percore-0/percent-load", 100);
-  assert_value("percore-0/percent-taken", 30);
-  assert_value("percore-1/percent-taken", 95);
-  assert_value("percore-2/percent-taken", 92);
-  assert_value("percore-3/percent-taken", 30);
-  assert_value("percore_host-all/gauge-cores_without_room", 2);
-  assert_value("percore_host-all/percent-cores_taken_min", 30);
-  assert_value("percore_host-all/percent-cores_taken_mean", 61.75);
-  assert_value("percore_host-all/percent-cores_taken_max", 95);
+  assert_value("percore-0/percent-room", 70);
+  assert_value("percore-1/percent-room", 5);
+  assert_value("percore-2/percent-room", 8);
+  assert_value("percore-3/percent-room", 70);
 }
 
 /* The idle loop of core 0 polls for 35 % of its time. */
-static void dispatch_idle_polls(double polled_empty) {
-  struct snapshot *snapshot = make_snapshot(2, 0);
-  polls = (struct empty_polls){.stamp_ns = polled_empty > 0 ? START : 0,
-                               .end = 1,
-                               .polled_empty = {polled_empty}};
-  snapshot->cores[0].load = snapshot->cores[1].load = 0.95;
-  snapshot->cores[0].taken = 0.6;
-  snapshot->cores[0].idle_poll = 0.35;
-  snapshot->cores[1].taken = 0.95;
-  empty_polls_subtract(&polls, snapshot);
-  dispatch_and_free(snapshot);
-}
-
-TEST(idle_polls_leave_room_and_are_shown_where_a_core_polls) {
-  dispatch_idle_polls(0);
-  assert_value("percore-0/percent-taken", 60);
-  assert_value("percore-0/percent-idle_poll", 35);
-  assert_value("percore-1/percent-taken", 95);
-  assert_absent("percore-1/percent-idle_poll");
-  assert_value("percore_host-all/gauge-cores_without_room", 1);
+static double room_beside_idle_polls(double polled_empty, double room) {
+  struct core_figures core = {.core = 0, .load = 0.95, .room = room};
+  polls = (struct empty_polls){
+      .stamp_ns = START, .end = 1, .polled_empty = {polled_empty}};
+  assert_true(empty_polls_add(
+      &polls,
+      &(struct snapshot){.time_ns = START, .cores_len = 1, .cores = &core}));
+  return core.room;
 }
 
 TEST(empty_polls_leave_room_beside_idle_polls) {
-  dispatch_idle_polls(0.5);
-  assert_value("percore-0/percent-taken", 10);
-  assert_value("percore-1/percent-taken", 95);
+  assert_near(room_beside_idle_polls(0.5, 0.4), 0.9, 1e-9);
+  assert_near(room_beside_idle_polls(0.7, 0.4), 1, 0);
+  assert_nan(room_beside_idle_polls(0.5, NAN));
 }
 
 TEST(old_empty_polls_leave_no_room) {
   polls =
       (struct empty_polls){.stamp_ns = START, .end = 1, .polled_empty = {1}};
   dispatch_loads((double[]){1}, 1, 3);
-  assert_value("percore-0/percent-taken", 0);
+  assert_value("percore-0/percent-room", 100);
   fake_reset();
   dispatch_loads((double[]){1}, 1, 4);
-  assert_absent("percore-0/percent-taken");
-  assert_value("percore_host-all/gauge-cores_without_room", 1);
+  assert_value("percore-0/percent-room", 0);
 }
 
-TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures) {
+TEST(by_default_the_host_has_what_tells_where_room_is_and_why_it_is_not) {
   dispatch_host(2, 0);
   assert_value("percore_host-all/percent-load_mean", 50);
   assert_value("percore_host-node0/percent-load_min", 25);
   assert_value("percore_host-node1/percent-load_max", 75);
   assert_value("percore_host-node1/percent-load_stddev", 12.5);
+  assert_value("percore_host-all/percent-room_mean", 60);
+  assert_value("percore_host-node1/percent-room_min", 30);
+  assert_absent("percore_host-all/percent-room_max");
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
   assert_value("percore_host-all/gauge-hidden", 10);
-  assert_value("percore_host-all/gauge-cores_without_room", 0);
-  assert_absent("percore-1/percent-taken");
-  assert_absent("percore_host-all/percent-cores_taken_min");
   assert_value("percore_host-all/percent-steal", 30);
+  assert_value("percore_host-all/percent-user_mean", 20);
+  assert_value("percore_host-all/percent-system_mean", 20);
+  assert_value("percore_host-all/percent-irq_mean", 20);
+  assert_value("percore_host-all/percent-softirq_mean", 20);
+  assert_absent("percore_host-all/percent-iowait_mean");
+  assert_absent("percore_host-all/percent-user_max");
+  assert_absent("percore_host-node0/percent-user_mean");
   assert_value("percore_host-self/gauge-cores_online", 2);
   assert_value("percore_host-self/gauge-cores_without_value", 1);
+  assert_value("percore_host-self/percent-sampler_cpu", 0.05);
+  assert_absent("percore_host-self/gauge-cores_unproven");
+  assert_absent("percore_host-self/gauge-cores_idle");
+  assert_absent("percore_host-self/derive-snapshots_dropped");
+}
+
+TEST(report_self_adds_the_other_figures_of_percore_itself) {
+  config.load.report_self = true;
+  dispatch_host(2, 0);
   assert_value("percore_host-self/gauge-cores_unproven", 2);
   assert_value("percore_host-self/gauge-cores_tick_sampled", 3);
   assert_value("percore_host-self/gauge-cores_idle", 2);
@@ -273,24 +267,6 @@ TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures) {
   assert_value("percore_host-self/derive-snapshots_dropped", 0);
   assert_value("percore_host-self/duration-lateness", 0.001);
   assert_value("percore_host-self/duration-sample_cost", 0.002);
-  assert_value("percore_host-self/percent-sampler_cpu", 0.05);
-}
-
-TEST(the_host_has_unaccounted_only_if_it_may_differ_from_hidden) {
-  dispatch_host(2, 0); /* the source of all cores is "idle" */
-  assert_value("percore_host-all/gauge-hidden", 10);
-  assert_absent("percore_host-all/gauge-unaccounted");
-  struct snapshot *snapshot = make_snapshot(2, 1);
-  snapshot->self.cores_by_source[SOURCE_IDLE] = 1;
-  snapshot->self.cores_by_source[SOURCE_MPERF] = 1;
-  dispatch_and_free(snapshot);
-  assert_value("percore_host-all/gauge-unaccounted", 20);
-}
-
-TEST(report_hidden_includes_unaccounted_of_the_host) {
-  report_everything();
-  dispatch_host(2, 0);
-  assert_value("percore_host-all/gauge-unaccounted", 20);
 }
 
 TEST(every_option_adds_its_values) {
@@ -303,7 +279,6 @@ TEST(every_option_adds_its_values) {
   assert_value("percore-0/percent-load_trough", 25);
   assert_value("percore-0/percent-load_peak", 75);
   assert_value("percore-0/gauge-hidden", 12.5);
-  assert_value("percore-0/gauge-unaccounted", -6.25);
   assert_value("percore-0/percent-steal", 1);
   assert_value("percore-0/percent-user", 10);
   assert_value("percore-0/percent-nice", 2);
@@ -336,10 +311,18 @@ TEST(every_option_adds_its_values) {
   assert_value("percore-0/percent-cstate_C1E", 10);
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_value("percore-0/percent-cstate_C6_ACPI", 30);
-  assert_value("percore-0/gauge-load_10s", 0.4);
-  assert_value("percore-0/gauge-load_1800s", 0.5);
-  assert_value("percore_host-all/gauge-load_10s", 4);
-  assert_value("percore_host-all/gauge-runqueue_1800s", 5);
+  assert_value("percore-0/percent-load_10s", 40);
+  assert_value("percore-0/percent-load_30m", 50);
+  assert_value("percore_host-all/gauge-runqueue_10s", 4);
+  assert_value("percore_host-all/gauge-runqueue_30m", 5);
+}
+
+TEST(a_further_load_average_of_the_host_is_the_mean_over_its_cores) {
+  struct snapshot *snapshot = make_snapshot(8, 0);
+  snapshot->periods_len = 5;
+  dispatch_and_free(snapshot);
+  assert_value("percore_host-all/percent-load_10s", 50);
+  assert_value("percore_host-all/percent-load_30m", 62.5);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -375,13 +358,9 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
   strcpy(snapshot->cores[3].cstates.state[2].name,
          "C1E"); /* two states have the same name */
   snapshot->cores[4].cstates.state[1].poll = true; /* two states are polling */
-  snapshot->cores[4].idle_poll = 0.02;
-  snapshot->cores[5].idle_poll = 0.03;
-  snapshot->cores[5].cstates.states_len = 0; /* no idle driver */
   dispatch_and_free(snapshot);
   assert_identifiers_distinct();
   assert_value("percore-4/percent-idle_poll", 2);
-  assert_value("percore-5/percent-idle_poll", 3);
   assert_value("percore-4/percent-cstate_C1E", 10);
 }
 
@@ -410,6 +389,7 @@ TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
 }
 
 TEST(a_source_is_counted_from_the_first_time_it_serves_a_core) {
+  config.load.report_self = true;
   dispatch_host(2, 0);
   assert_absent("percore_host-self/gauge-cores_mperf");
   struct snapshot *snapshot = make_snapshot(2, 1);
@@ -476,15 +456,22 @@ static void assert_says(const char *document, const char *format, ...) {
 
 static void assert_fleet_table_says(const char *options) {
   for (size_t cores = 2; cores <= 256; cores = cores == 2 ? 32 : 8 * cores) {
-    struct cost cost = measure(cores, cores > 64 ? 2 : 1);
+    struct cost cost = measure(cores, cores > 64 ? 2 : 0);
     assert_says("contrib/collectd/FLEET.md", "| %s | %zu | %zu | %zu |",
                 options, cores, cost.values, cost.series);
   }
 }
 
+TEST(by_default_a_core_has_3_values_a_host_17_and_each_further_set_at_most_8) {
+  size_t one = measure(1, 0).values, two = measure(2, 0).values;
+  assert_int_equal(two - one, 3);
+  assert_int_equal(one - 3, 17);
+  assert_in_range(measure(1, 1).values - one, 1, 8);
+}
+
 TEST(the_documents_say_what_a_host_costs) {
-  struct cost one = measure(1, 1), two = measure(2, 1), nodes = measure(1, 2),
-              usual = measure(32, 1), largest = measure(256, 2);
+  struct cost one = measure(1, 0), two = measure(2, 0), nodes = measure(1, 1),
+              usual = measure(32, 0), largest = measure(256, 2);
   struct cost core = {two.values - one.values, two.series - one.series};
   static const char *const documents[] = {"README.md",
                                           "src/plugin/collectd-percore.pod",
@@ -499,7 +486,8 @@ TEST(the_documents_say_what_a_host_costs) {
               "256 cores and two NUMA nodes has %zu values (%zu series)",
               largest.values, largest.series);
   assert_says("contrib/collectd/FLEET.md",
-              "Each `Group` and each further NUMA node adds %zu values",
+              "Each `Group`, and each NUMA node where there are several, adds "
+              "%zu values",
               nodes.values - one.values);
   for (size_t i = 1; i < 3; i++)
     assert_says(
@@ -516,7 +504,7 @@ TEST(the_documents_say_what_a_host_costs) {
   config.load.report_softirq = true;
   assert_says("contrib/collectd/FLEET.md",
               "ReportSoftirq adds %zu values for each core",
-              measure(1, 1).values - one.values - SOFTIRQ_KINDS);
+              measure(1, 0).values - one.values - SOFTIRQ_KINDS);
 }
 
 TEST(the_table_of_the_fleet_page_is_what_is_dispatched) {
@@ -538,7 +526,8 @@ TEST(unknown_figures_are_not_dispatched) {
   core->load = core->load_trough = core->load_peak = NAN;
   core->load_low = core->load_high = NAN;
   core->load_average[1] = NAN;
-  core->hidden = core->unaccounted = INFINITY;
+  core->hidden = INFINITY;
+  core->room = NAN;
   core->steal = core->frequency_hz = core->ipc = -INFINITY;
   core->ipc_running = NAN;
   core->switches = 0x1p64; /* UINT64_MAX in /proc/schedstat */
@@ -557,6 +546,7 @@ TEST(unknown_figures_are_not_dispatched) {
       assert_true(isfinite(value->values[v].gauge));
   }
   assert_absent("percore-0/percent-load");
+  assert_absent("percore-0/percent-room");
   assert_absent("percore-0/load");
   assert_absent("percore-0/gauge-hidden");
   assert_absent("percore-0/percent-steal");
@@ -636,6 +626,7 @@ TEST(values_that_are_switched_off_are_left_out) {
  */
 
 TEST(the_time_of_values_always_increases) {
+  config.load.report_self = true;
   dispatch_host(1, 1);
   size_t values_len = fake.values_len;
   dispatch_host(1, 1);

@@ -192,20 +192,23 @@ TEST(each_snapshot_is_dispatched_without_a_read) {
 }
 
 /* Of two cores that poll all the time, one without finding work. */
-TEST(what_the_thread_of_regions_tells_of_empty_polls_is_not_taken) {
+TEST(what_the_thread_of_regions_tells_of_empty_polls_is_room) {
   struct core_figures cores[] = {{.core = 0, .online = true, .load = 1},
                                  {.core = 1, .online = true, .load = 1}};
   struct snapshot snapshot = {
       .time_ns = 1000 * SECOND, .cores_len = 2, .cores = cores};
-  const struct topology none = {0};
-  cores[0].taken = cores[1].taken = NAN;
+  struct topology topology = {0};
+  core_set_add(&topology.possible, 0);
+  core_set_add(&topology.possible, 1);
   assert_int_equal(fake.init(), 0);
   region_stub.polls->stamp_ns = snapshot.time_ns;
   region_stub.polls->end = 1;
   region_stub.polls->polled_empty[0] = 1;
-  stub.options.publish(stub.options.context, &snapshot, &none);
-  assert_near(cores[0].taken, 0, 0);
-  assert_near(cores[1].taken, 1, 0);
+  stub.options.publish(stub.options.context, &snapshot, &topology);
+  assert_near(cores[0].room, 1, 0);
+  assert_near(cores[1].room, 0, 0);
+  assert_near(snapshot.aggregates[0].room.mean, 0.5, 0);
+  free(snapshot.aggregates);
 }
 
 TEST(loads_in_coarse_steps_are_said_once) {

@@ -1058,7 +1058,7 @@ TEST(of_few_values_each_row_that_is_shown_has_those_of_its_cores) {
     snprintf(name, sizeof(name), "f%d", i / 4);
     count_on(region, name, i % 4, 1);
   }
-  host_values_max = 60;
+  host_values_max = 100;
   begin_long_after(REGION("ReportPerCore true\n"));
   play_round(SECOND);
   int rows = 0, cores = 0;

@@ -572,6 +572,41 @@ static void poll_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
 }
 
+static void poll_with(const char *lines) {
+  percore_slot_t slot;
+  struct percore_region *region = create_usual(0, NULL);
+  assert_int_equal(percore_attach(region, "first", 1, &slot), 0);
+  start_watch(lines);
+  play_round(SECOND);
+  poll_round(slot, 7);
+  play_round(SECOND);
+  percore_detach(region, slot);
+}
+
+TEST(of_the_table_core_only_the_items_are_reported) {
+  poll_with("");
+  assert_count(HOST "core_items", "all", "all", 7);
+  assert_none(HOST "core_polls", "all", "all");
+  assert_none(HOST "core_total_ns", "all", "all");
+}
+
+TEST(counts_of_fields_that_are_not_reported_are_not_owed) {
+  size_t values = 0;
+  poll_with("");
+  play_round(SECOND); /* would be followed by another if counts were owed */
+  for (size_t i = 0; i < fake.values_len; i++)
+    values += strcmp(fake.values[i].list.plugin, HOST "core_items") == 0;
+  assert_int_equal(values, 1);
+}
+
+TEST(a_block_that_names_the_table_core_chooses_its_fields) {
+  poll_with("<Region \"unit\">\n<Table \"core\">\n"
+            "Field \"polls\" \"items\"\n</Table>\n</Region>\n");
+  assert_count(HOST "core_polls", "all", "all", 1);
+  assert_count(HOST "core_items", "all", "all", 7);
+  assert_none(HOST "core_total_ns", "all", "all");
+}
+
 TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t slot;
@@ -635,13 +670,13 @@ TEST(the_room_learns_how_long_workers_polled_and_found_nothing) {
     region_poll_long(second.head, percore_polled_(second.head) + 1000, 0, 600);
     play_round(SECOND);
   }
-  assert_near(taken_of_core(1, 1.2), 0.05, 1e-9);
-  assert_near(taken_of_core(0, 0.5), 0.5, 1e-9);
+  assert_near(room_of_core(1, 1.2), 0.95, 1e-9);
+  assert_near(room_of_core(0, 0.5), 0.5, 1e-9);
   percore_detach(region, first);
   percore_detach(region, second);
   play_round(SECOND);
   play_round(SECOND);
-  assert_true(isnan(taken_of_core(1, 1)));
+  assert_near(room_of_core(1, 1), 0, 0);
 }
 
 TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once) {
@@ -686,7 +721,7 @@ TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck) {
     play_round(SECOND);
   }
   assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
-  assert_near(gauge("percore_host", "all", "useful_max"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "useful_mean"), 25, 1e-9);
   assert_count(HOST "port_packets", "all", "a", 28);
   assert_int_equal(snapshot->workers_stuck, 1);
   assert_int_equal(told("unit are stuck on no core"), 1);
@@ -729,7 +764,7 @@ TEST(
   assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
   assert_none("percore", "2", "useful");
   assert_none("percore", "3", "useful");
-  assert_near(gauge("percore_host", "all", "useful_max"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "useful_mean"), 25, 1e-9);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "this host does not have core 2"));
   percore_detach(region, real);
