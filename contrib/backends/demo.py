@@ -239,7 +239,7 @@ def take_picture(demo, folder):
         os.path.join(demo.dashboards, 'graphite-web.json'), HOST)['graphs'])
     config = {'modules': node_packages.install(BROWSER_PACKAGES, 'backends'),
               'url': demo.graphite_address(refresh_s=600), 'graphs': graphs,
-              'width': 1230, 'height': 1310, 'picture': picture}
+              'width': 1230, 'height': 1000, 'picture': picture}
     found = json.loads(subprocess.run(
         ['node', os.path.join(HERE, 'graphite_web.mjs'), json.dumps(config)],
         stdout=subprocess.PIPE, check=True, timeout=240).stdout)
