@@ -3,8 +3,8 @@
 #include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/sized.h"
-#include "cycles/bounds.h"
 #include "cycles/schedule.h"
+#include "cycles/totals.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,10 +70,10 @@ static void end_window(struct percore_load *load, const struct core *state,
   struct bounds bounds = bounds_of(from, to);
   struct board_core row = unknown;
   if (state->online) {
-    row.load = board_or(engine_load(from, to), -1);
-    if (row.load >= 0)
-      row.room = 1 - row.load +
-                 fmin(board_or(engine_idle_poll(from, to), 0), row.load);
+    double load_now = engine_load(from, to);
+    row.load = board_or(load_now, -1);
+    row.room = board_or(
+        more_room(1 - load_now, board_or(engine_idle_poll(from, to), 0)), 0);
     row.load_low = board_or(bounds.low, -1);
     row.load_high = board_or(bounds.high, -1);
     row.frequency_hz = board_or(engine_frequency_hz(from, to), 0);

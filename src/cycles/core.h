@@ -5,58 +5,14 @@
 
 #include "cpuidle.h"
 #include "perf_event.h"
-#include "procstat.h"
 #include "source.h"
 #include "source_kind.h"
+#include "totals.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The columns of /proc/stat are truncated to a multiple of this. */
-#define COLUMN_RESOLUTION_NS 10e6
-
 struct engine;
-
-/* Running totals of one core since it was first seen. The difference between
- * two totals of the same epoch describes a window. A new epoch begins after a
- * change that no window can span: the core went offline, or the machine was
- * suspended or paused. A window may span several sources. Times are in
- * nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104 days)
- * exactly, and longer times to a relative error of 1e-16. */
-struct core_totals {
-  uint64_t epoch;     /* from 1 on */
-  double wall;        /* time covered by `unhalted` */
-  double unhalted;    /* measured by the core's source */
-  double stolen;      /* upper bound of stolen time within `unhalted` */
-  double over, under; /* other errors of `unhalted`: see bounds.h */
-  double unknown;     /* time since the first window that is not in `wall` */
-  double end_over, end_under; /* of the last reading; not sums: see bounds.h */
-  uint64_t stat_epoch;        /* like epoch, for the stat_ members */
-  double stat_wall;
-  double stat_busy; /* user + nice + system + irq + softirq */
-  double stat_idle; /* idle + iowait; decreases of the sum are ignored */
-  double stat_steal;
-  double stat_polled;               /* of stat_idle, while the core polled */
-  double stat_ns[PROCSTAT_COLUMNS]; /* each column */
-  double aperf, mperf;              /* cycles; 0 if not counted */
-  /* cycles at the base frequency, and the part of `wall` in which a counter
-   * measured them */
-  double base_cycles, base_wall;
-  uint64_t ipc_epoch;
-  double cycles, instructions; /* while the IPC group was running */
-  double ipc_enabled, ipc_running;
-};
-
-/* Returns the time that all columns of /proc/stat account for. */
-static inline double core_stat_sum(const struct core_totals *total) {
-  return total->stat_busy + total->stat_idle + total->stat_steal;
-}
-
-/* Returns how long the core ran virtual machines. This time is also part of
- * stat_busy. */
-static inline double core_stat_guest(const struct core_totals *total) {
-  return total->stat_ns[PROCSTAT_GUEST] + total->stat_ns[PROCSTAT_GUEST_NICE];
-}
 
 /* The current sample of one core. It is added to the totals only when the whole
  * sample is known to be good. */
@@ -83,6 +39,18 @@ struct core_sample {
   double progress_ns, monotonic_ns;
 };
 
+/* What a source read of a core, in addition to the growth in core->sample. */
+struct source_reading {
+  uint64_t time_ns;            /* CLOCK_MONOTONIC */
+  double off_ns;               /* the growth may be off by this much */
+  bool starved;                /* the counter did not run in the window */
+  bool was_offline;            /* since the last reading */
+  uint64_t halted_ns;          /* by the idle clock */
+  struct perf_reading counter; /* of a counter */
+};
+
+#define NEVER_ANNOUNCED (-2)
+
 struct core {
   int number;
   bool online;
@@ -97,7 +65,9 @@ struct core {
   /* The members below are private to the engine. */
   uint64_t identity; /* of its directory in sysfs; 0: unknown */
   int source_index;  /* in engine.sources, or -1 */
-  int announced;     /* the source last named in the journal */
+  /* The index of the source last named in the journal, -1 for none, or
+   * NEVER_ANNOUNCED. */
+  int announced;
   /* For each source: delays the next attempt after a failure on this
    * core. */
   struct backoff backoff[SOURCES_MAX];
@@ -132,7 +102,7 @@ struct core {
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */
-  double carry_ns, steal_before_ns; /* see bounds.c */
+  double carry_ns, steal_before_ns; /* see source_idle.c */
   unsigned condemned; /* sources, by index, that read too low here */
   unsigned allowed;   /* the sources that the core may use, as a bit mask */
 
@@ -158,6 +128,9 @@ void core_begin_epoch(struct core *core);
 /* Closes the core's counters. Its next window begins at its next reading. */
 void core_close(struct core *core);
 
+/* Delays the next attempt after a failure. */
+void core_rest(const struct engine *engine, struct backoff *backoff);
+
 /* Closes the counters of a core that was offline, and forgets earlier failures,
  * so that the next sample tries the counters again. */
 void core_restart(struct core *core);
@@ -167,9 +140,5 @@ void core_read(struct engine *engine, struct core *core);
 
 /* Adds core->sample to the totals. */
 void core_commit(struct engine *engine, struct core *core);
-
-/* Returns an upper bound of how often the core halted in the window of its
- * sample. */
-double core_halts(const struct engine *engine, struct core *core);
 
 #endif

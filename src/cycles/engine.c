@@ -51,7 +51,7 @@ static bool add_core(struct engine *engine, int number) {
                     .progress_share = 1,
                     .polls = true,
                     .source_index = -1,
-                    .announced = -1};
+                    .announced = NEVER_ANNOUNCED};
   engine->cores_len++;
   return true;
 }
@@ -116,9 +116,7 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
   return 0;
 }
 
-/* Applies changes. If `must_look` is set, also compares the list of online
- * cores. */
-static int find_hotplug(struct engine *engine, bool must_look) {
+int engine_find_hotplug(struct engine *engine, bool must_look) {
   const struct machine *machine = engine->options.machine;
   uint64_t uevents = engine->uevents;
   bool may_change =
@@ -139,98 +137,6 @@ static int find_hotplug(struct engine *engine, bool must_look) {
     return 0;
   int status = topology_refresh(&engine->topology, machine);
   return status == 0 ? apply_online(engine, &changed) : status;
-}
-
-/* ---------------------------------------------------------------------------
- * /proc/stat
- */
-
-/* Reports cores whose rows in /proc/stat are unreadable. Other cores are not
- * affected. */
-static void say_unreadable_rows(struct engine *engine) {
-  const struct core_set *unreadable = &engine->stat.unreadable;
-  bool any = core_set_next(unreadable, -1) >= 0;
-  if (engine_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
-    char list[128];
-    core_set_format(unreadable, list, sizeof(list));
-    engine_say(engine, JOURNAL_WARNING,
-               "/proc/stat has no readable row for %s %s: figures that need "
-               "/proc/stat are missing there",
-               core_set_count(unreadable) == 1 ? "core" : "cores", list);
-  }
-}
-
-/* Where no column moves for this long, none will: in a sandbox, such as gVisor,
- * the file may contain zeros only. */
-#define STILL_MAX_NS (5 * NS_PER_S / 2)
-
-/* Finds out whether /proc/stat stands still. Returns true if it has done so in
- * more than one sample, and for long. */
-static bool stands_still(struct engine *engine) {
-  bool was_still = engine->stat_still;
-  engine->stat_still = engine->stat.digest == engine->stat_digest;
-  if (!engine->stat_still)
-    engine->stat_moved_ns = engine->time_ns;
-  engine->stat_digest = engine->stat.digest;
-  return was_still && engine->stat_still &&
-         engine->time_ns - engine->stat_moved_ns >= STILL_MAX_NS;
-}
-
-static bool same_cores(const struct engine *engine) {
-  struct core_set rows = engine->stat.cores;
-  core_set_union(&rows, &engine->stat.unreadable);
-  return core_set_equal(&rows, &engine->topology.online);
-}
-
-/* Writes to `text` why /proc/stat, whose reading ended with `status`, cannot be
- * used, or "". In a container, LXCFS may renumber the rows, or compute them
- * from the container's own use, and no file shows which cores of sysfs they
- * describe. */
-static void find_stat_trouble(struct engine *engine, int status,
-                              char text[WHY_SIZE]) {
-  char rows[96], cores[96];
-  bool still = status == 0 && stands_still(engine);
-  text[0] = '\0';
-  if (status != 0) {
-    snprintf(text, WHY_SIZE, "/proc/stat cannot be used: %s",
-             strerror(-status));
-  } else if (engine->lxcfs) {
-    snprintf(text, WHY_SIZE,
-             "LXCFS provides /proc/stat, and may renumber cores for this "
-             "container");
-  } else if (still) {
-    snprintf(text, WHY_SIZE,
-             "/proc/stat stands still: a sandbox may provide it");
-  } else if (!same_cores(engine)) {
-    core_set_format(&engine->stat.cores, rows, sizeof(rows));
-    core_set_format(&engine->topology.online, cores, sizeof(cores));
-    snprintf(text, WHY_SIZE,
-             "/proc/stat lists cores %s, but cores %s are online", rows, cores);
-  }
-}
-
-static int read_stat(struct engine *engine) {
-  struct source *idle = engine_source(engine, SOURCE_IDLE);
-  char trouble[WHY_SIZE];
-  int status = procstat_read(&engine->stat, engine->options.machine);
-  if (status == 0 && !same_cores(engine))
-    /* A core may have just come online or gone offline. */
-    status = find_hotplug(engine, true);
-  find_stat_trouble(engine, status, trouble);
-  engine->stat_valid = trouble[0] == '\0';
-  if (engine_begins(engine, CONDITION_STAT_WITHHELD, !engine->stat_valid))
-    engine_say(engine, JOURNAL_WARNING,
-               "%s: the source idle and figures that need /proc/stat are "
-               "withheld",
-               trouble);
-  if (!engine->stat_valid || !idle->available)
-    memcpy(idle->reason, trouble, sizeof(trouble));
-  idle->available = engine->stat_valid;
-  if (status != 0)
-    return status;
-  engine->idle_misses = engine_softirq_is_idle(engine);
-  say_unreadable_rows(engine);
-  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -265,39 +171,6 @@ static void warn_of_named_source(const struct engine *engine) {
   }
 }
 
-/* Searches the kernel's type information for the names of structure members. A
- * NUL precedes and ends each name. */
-static void find_kernel_members(struct engine *engine) {
-  static const char *const names[KERNEL_MEMBERS] = {
-      [KERNEL_IDLE_STEALTIME] = "\0idle_stealtime",
-      [KERNEL_IDLE_DYNTICK] = "\0idle_dyntick",
-      [KERNEL_PREV_IRQ_TIME] = "\0prev_irq_time",
-  };
-  char *btf = NULL;
-  size_t size = 0;
-  ssize_t length = machine_read_long(engine->options.machine,
-                                     "/sys/kernel/btf/vmlinux", &btf, &size);
-  for (int i = 0; i < KERNEL_MEMBERS && length > 0; i++)
-    engine->kernel_has[i] =
-        memmem(btf, (size_t)length, names[i], strlen(names[i] + 1) + 2) != NULL;
-  free(btf);
-}
-
-/* Without a dynamic tick, no proof is needed to know what idle time is. */
-static void find_tick(struct engine *engine) {
-  const struct machine *machine = engine->options.machine;
-  struct source *idle = engine_source(engine, SOURCE_IDLE);
-  if (!machine_booted_with(machine, "nohz=off") &&
-      !machine_booted_with(machine, "nohz=0"))
-    return;
-  idle->proof = PROOF_TICK_SAMPLED;
-  snprintf(idle->reason, sizeof(idle->reason),
-           "this kernel was booted with nohz=off, so it samples idle time at "
-           "the tick");
-  engine_say(engine, JOURNAL_WARNING, "source idle is tick-sampled: %s",
-             idle->reason);
-}
-
 int engine_open(struct engine **result, const struct engine_options *options) {
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
@@ -323,13 +196,12 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   look_again(engine);
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
-  find_kernel_members(engine);
-  find_tick(engine);
+  idle_find(engine);
   status = apply_online(engine, &none);
   if (status != 0)
     goto failed;
   engine->counts = (struct engine_counts){0};
-  engine_read_clock(engine);
+  bpf_begin(engine);
   if (options->cores != NULL)
     warn_of_absent_cores(engine, options->cores,
                          "cores are measured when they come online");
@@ -444,14 +316,14 @@ int engine_sample(struct engine *engine, bool late) {
                "this machine was suspended; the window is discarded");
     reopen_all(engine);
   }
-  int stat_status = read_stat(engine);
+  int stat_status = idle_begin(engine);
   /* If /proc/stat is valid, its rows show which cores are online. */
-  int status = find_hotplug(engine, !engine->stat_valid);
+  int status = engine_find_hotplug(engine, !engine->stat_valid);
   if (status != 0)
     return status;
   if (engine->time_ns >= engine->look_at_ns)
     look_again(engine);
-  engine_read_clock(engine);
+  bpf_begin(engine);
   engine_choose_sources(engine);
   engine_for_each_online(core, engine) { core_read(engine, core); }
   end_windows(engine, late);
@@ -482,29 +354,6 @@ bool engine_tick_sampled(const struct engine *engine) {
   return false;
 }
 
-/* True if any core has spent time in this column of /proc/stat since boot. */
-static bool is_used(const struct engine *engine, enum procstat_column column) {
-  core_set_for_each(core, &engine->stat.cores) {
-    if (engine->stat.rows[core].ns[column] > 0)
-      return true;
-  }
-  return false;
-}
-
-/* A kernel that samples interrupts at the tick never adds to the column irq,
- * because the tick cannot interrupt another interrupt. A column irq above 0
- * thus shows that the kernel times interrupts. */
-bool engine_softirq_is_idle(const struct engine *engine) {
-  return engine->kernel_has[KERNEL_IDLE_DYNTICK] && engine->stat_valid &&
-         !(engine->kernel_has[KERNEL_PREV_IRQ_TIME] &&
-           is_used(engine, PROCSTAT_IRQ));
-}
-
-bool engine_steal_is_unknown(const struct engine *engine) {
-  return engine->topology.may_be_virtual && engine->stat_valid &&
-         !is_used(engine, PROCSTAT_STEAL);
-}
-
 bool engine_has_source(const struct engine *engine) {
   bool any_online = false;
   engine_for_each_online(core, engine) {
@@ -523,40 +372,4 @@ const char *engine_source_reason(const struct engine *engine,
       return source->reason;
   }
   return "";
-}
-
-/* ---------------------------------------------------------------------------
- * Windows
- */
-
-/* The largest share of a window that may be unknown. */
-#define UNKNOWN_MAX 0.1
-
-double engine_load(const struct core_totals *from,
-                   const struct core_totals *to) {
-  double wall_ns = to->wall - from->wall, unknown = to->unknown - from->unknown;
-  if (from->epoch != to->epoch || !(wall_ns > 0) ||
-      unknown > UNKNOWN_MAX * (wall_ns + unknown))
-    return NAN;
-  return fmin(fmax((to->unhalted - from->unhalted) / wall_ns, 0), 1);
-}
-
-double engine_idle_poll(const struct core_totals *from,
-                        const struct core_totals *to) {
-  double wall_ns = to->stat_wall - from->stat_wall;
-  double polled_ns = fmin(to->stat_polled - from->stat_polled,
-                          to->stat_idle - from->stat_idle);
-  return from->stat_epoch == to->stat_epoch && wall_ns > 0
-             ? fmin(polled_ns / wall_ns, 1)
-             : NAN;
-}
-
-double engine_frequency_hz(const struct core_totals *from,
-                           const struct core_totals *to) {
-  double wall_ns = to->base_wall - from->base_wall;
-  double mperf = to->mperf - from->mperf;
-  if (from->epoch != to->epoch || !(wall_ns > 0) || !(mperf > 0))
-    return NAN;
-  double base_hz = 1e9 * (to->base_cycles - from->base_cycles) / wall_ns;
-  return base_hz * (to->aperf - from->aperf) / mperf;
 }

@@ -12,7 +12,7 @@
  * also subtracts steal. Older kernels count time stolen while a core wakes as
  * both idle and steal. Subtracting both would count that time twice, so on
  * older kernels steal is not subtracted, and the load is an upper bound that
- * includes time stolen while the core ran. The lower bound (bounds.h) subtracts
+ * includes time stolen while the core ran. The lower bound (totals.h) subtracts
  * all steal. engine_private.h explains how the two kinds of kernel
  * are distinguished.
  *
@@ -42,6 +42,7 @@
 #include "procstat.h"
 #include "source_kind.h"
 #include "topology.h"
+#include "totals.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -80,7 +81,6 @@ struct engine_counts {
 };
 
 struct core;
-struct core_totals;
 struct engine;
 
 /* Reads the topology, opens the counters and clocks that can be opened, and
@@ -129,20 +129,5 @@ bool engine_has_source(const struct engine *engine);
  * wrong with it; "" if nothing is wrong. */
 const char *engine_source_reason(const struct engine *engine,
                                  enum source_kind kind);
-
-/* Returns the load, 0 to 1, over the window between two totals of one core; NAN
- * if the totals belong to different epochs or no time lies between them. A load
- * that rounding puts outside this range is clamped. */
-double engine_load(const struct core_totals *from,
-                   const struct core_totals *to);
-
-/* Returns the share of a window, 0 to 1, in which the core polled in the idle
- * loop. That time is part of the load, but no work. NAN if unknown. */
-double engine_idle_poll(const struct core_totals *from,
-                        const struct core_totals *to);
-
-/* Returns the core's mean frequency while it was not halted; NAN if unknown. */
-double engine_frequency_hz(const struct core_totals *from,
-                           const struct core_totals *to);
 
 #endif

@@ -122,7 +122,8 @@ static void judge_source(struct engine *engine, struct core *core) {
 
 static void say_polling(struct engine *engine, const struct core *core) {
   double polled = engine_idle_poll(&core->judged, &core->total);
-  if (polled >= POLLED_SAID_MIN && engine_begins(engine, CONDITION_POLLS, true))
+  if (polled >= POLLED_SAID_MIN &&
+      condition_begins(engine, CONDITION_POLLS, true))
     engine_say(
         engine, JOURNAL_NOTICE,
         "core %d, and perhaps others, polls in the idle loop instead of "
@@ -135,7 +136,7 @@ static void say_softirq_is_idle(struct engine *engine) {
   bool any = false;
   engine_for_each_online(core, engine) { any |= core->source == SOURCE_IDLE; }
   if (any && engine_softirq_is_idle(engine) &&
-      engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
+      condition_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
     engine_say(engine, JOURNAL_WARNING,
                "this kernel counts softirqs on an idle core as idle, so loads "
                "of the source idle miss them; use a hardware source, or a "
@@ -146,7 +147,7 @@ void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  engine_consider_clock(engine);
+  bpf_consider(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);
     say_polling(engine, core);

@@ -1,11 +1,13 @@
 /* engine_private: the engine object, shared by the files that implement it.
  * Each file calls only files listed below it:
  *
- *   engine.c          open, sample, close; cores, /proc/stat, answers
+ *   engine.c          open, sample, close; cores, answers
  *   engine_prove.c    when and where sources are proven
  *   engine_judge.c    whether sources are still correct
- *   engine_sources.c  which source each core uses; the idle clock
- *   core.c            one core: choose a source, open, read
+ *   engine_sources.c  which source each core uses
+ *   core.c            one core: choose a source, read it, add up
+ *   source_*.c        one source: find it, open it on a core, read it there,
+ *                     and how far its reading may be from the truth
  */
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H
@@ -114,6 +116,11 @@ static inline bool engine_steal_is_apart(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }
 
+/* True if a hypervisor has ever stolen time from the core. */
+static inline bool core_has_steal(const struct core *core) {
+  return core->row.ns[PROCSTAT_STEAL] > 0;
+}
+
 /* Returns the next online core after `core` (NULL: the first), or NULL. */
 static inline struct core *engine_next_online(const struct engine *engine,
                                               const struct core *core) {
@@ -129,27 +136,90 @@ static inline struct core *engine_next_online(const struct engine *engine,
 
 /* Records whether the condition holds. Returns true if it holds now and did not
  * hold before. */
-static inline bool engine_begins(struct engine *engine,
-                                 enum condition condition, bool holds) {
+static inline bool condition_begins(struct engine *engine,
+                                    enum condition condition, bool holds) {
   bool begins = holds && !engine->conditions[condition];
   engine->conditions[condition] = holds;
   return begins;
 }
 
 /* ---------------------------------------------------------------------------
- * engine_sources.c
+ * engine.c and engine_sources.c
+ */
+
+/* Applies changes of cores. If `must_look` is set, also compares the list of
+ * online cores. */
+int engine_find_hotplug(struct engine *engine, bool must_look);
+
+/* Chooses the best available source for every online core. */
+void engine_choose_sources(struct engine *engine);
+
+/* Returns the sources that a core may use, as a bit mask. For isolated cores,
+ * this depends on the option IsolatedCores. */
+unsigned engine_allowed_sources(const struct engine *engine,
+                                const struct core *core);
+
+/* ---------------------------------------------------------------------------
+ * source_idle.c
+ */
+
+/* Finds out what idle time is on this kernel. */
+void idle_find(struct engine *engine);
+/* Reads /proc/stat. Returns 0 or -errno. */
+int idle_begin(struct engine *engine);
+/* Reads the columns of a core, whatever its source is. */
+void idle_read_columns(struct engine *engine, struct core *core);
+/* Computes the load from the columns. */
+void idle_read(struct engine *engine, struct core *core);
+/* Does so in place of the core's source, which has no load. */
+void idle_fill(struct engine *engine, struct core *core);
+/* Makes the next window of /proc/stat begin at the next reading. */
+void idle_forget(struct core *core);
+
+/* ---------------------------------------------------------------------------
+ * source_counter.c
+ */
+
+/* A source that has windows of its own has two functions. The first adds its
+ * growth since the last reading to core->sample, and returns 0, -EAGAIN if this
+ * sample has no reading, so that the next window includes it, or another
+ * -errno, with the reason in source->reason, if the core must give the source
+ * up. The second makes the reading the begin of the next window and, if
+ * core->sample has the end of a window, sets its bounds. */
+
+/* Counts the counters that the cores still want. */
+void counter_begin(struct engine *engine);
+int counter_open(struct engine *engine, const struct core *core,
+                 struct source *source, struct perf_group *group);
+int counter_read(struct engine *engine, struct core *core,
+                 struct source_reading *reading);
+void counter_keep(struct engine *engine, struct core *core,
+                  const struct source_reading *reading);
+/* Reports what the counters of this machine lack. */
+void counter_say(struct engine *engine);
+
+/* Opens the counters of cycles and instructions, if they are wanted and an
+ * attempt is due; reads them; closes them. */
+void ipc_open(struct engine *engine, struct core *core, unsigned allowed);
+void ipc_read(struct core *core);
+void ipc_close(struct core *core);
+
+/* ---------------------------------------------------------------------------
+ * source_bpf.c
  */
 
 /* Opens the idle clock if it is wanted and an attempt is due, and reads it. If
  * the clock no longer runs, closes it and makes the bpf source unavailable. */
-void engine_read_clock(struct engine *engine);
-
+void bpf_begin(struct engine *engine);
+int bpf_open(struct engine *engine, const struct core *core,
+             struct source *source);
+int bpf_read(struct engine *engine, struct core *core,
+             struct source_reading *reading);
+void bpf_keep(struct engine *engine, struct core *core,
+              const struct source_reading *reading);
 /* With the option Source "auto", has the idle clock loaded if no core uses a
  * counter and the idle source is known to miss work. */
-void engine_consider_clock(struct engine *engine);
-
-/* Chooses the best available source for every online core. */
-void engine_choose_sources(struct engine *engine);
+void bpf_consider(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
  * engine_judge.c

@@ -1,10 +1,10 @@
 #include "figures.h"
 
 #include "aggregate.h"
-#include "bounds.h"
 #include "cpuidle.h"
 #include "engine_private.h"
 #include "schedstat.h"
+#include "totals.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,8 +37,8 @@ struct figures {
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
   struct schedstat schedstat;
-  bool has_schedstat;            /* schedstat was read in this interval */
-  struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
+  bool has_schedstat;           /* schedstat was read in this interval */
+  struct softirq_time *softirq; /* NULL: not wanted, or not available */
   /* Pages that are never written take no memory. */
   struct core_windows windows[CORES_MAX];
 };
@@ -82,7 +82,7 @@ static void try_schedstat(struct figures *figures) {
   if (status != 0)
     journal_say(&options->journal, JOURNAL_NOTICE,
                 "switches and waiting tasks are unavailable: /proc/schedstat: "
-                "%s",
+                "%s; use a kernel with CONFIG_SCHEDSTATS",
                 strerror(-status));
 }
 
@@ -99,7 +99,7 @@ struct figures *figures_open(const struct figures_options *options,
     figures->options.periods_len = 3;
   }
   if (options->softirq)
-    figures->softirq = softirq_clock_open(engine);
+    figures->softirq = softirq_time_open(engine);
   if (options->schedstat)
     try_schedstat(figures);
   start_run_queue(figures);
@@ -111,7 +111,7 @@ void figures_close(struct figures *figures) {
   if (figures == NULL)
     return;
   schedstat_free(&figures->schedstat);
-  softirq_clock_close(figures->softirq);
+  softirq_time_close(figures->softirq);
   free(figures);
 }
 
@@ -238,9 +238,9 @@ static void columns_interval(struct core_figures *core,
 static double room_of(struct core_windows *windows, double load,
                       double idle_poll) {
   windows->idle_polls |= idle_poll > 0; /* false if NAN */
-  if (isnan(idle_poll))
-    return windows->idle_polls ? NAN : 1 - load;
-  return isnan(load) ? NAN : 1 - load + fmin(idle_poll, load);
+  if (isnan(idle_poll) && !windows->idle_polls)
+    idle_poll = 0;
+  return more_room(1 - load, idle_poll);
 }
 
 static void counters_interval(struct core_figures *core,
@@ -309,14 +309,13 @@ static void schedstat_interval(const struct figures *figures,
   windows->wait_time_ns = now_ns;
 }
 
-/* Reads the files and clocks that each describe all cores. */
+/* Reads the files and maps that each describe all cores. */
 static void read_files(struct figures *figures) {
   figures->has_schedstat =
       figures->options.schedstat &&
       schedstat_read(&figures->schedstat, figures->engine->options.machine) ==
           0;
-  if (figures->softirq != NULL)
-    softirq_clock_read(figures->softirq);
+  softirq_time_read(figures->softirq);
 }
 
 /* ---------------------------------------------------------------------------
@@ -354,7 +353,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
     core->counter_running = between_0_and_1(state->multiplexed);
   cstates_interval(figures, windows, core);
   schedstat_interval(figures, windows, core);
-  core->softirq = softirq_clock_core(figures->softirq, core->core);
+  core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;
   windows->load = core->load;
   windows->min = windows->max = NAN;

@@ -6,7 +6,7 @@
 #include "cpuidle.h"
 #include "engine.h"
 #include "loadavg.h"
-#include "softirq_clock.h"
+#include "softirq_time.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,7 +56,7 @@ struct core_figures {
   enum source_kind source;
   enum proof proof;
   double load;                /* load over the interval, 0 to 1 */
-  double load_low, load_high; /* its bounds: see bounds.h */
+  double load_low, load_high; /* its bounds: see totals.h */
   /* 1 - load + the time in which the core polled and found nothing: in the idle
    * loop; that of workers is added by the host program, which knows it
    * (sampler_options.publish). */
@@ -79,7 +79,7 @@ struct core_figures {
   double switches;     /* how many times a task began to run, since boot */
   double ipc;          /* instructions per cycle */
   double ipc_running;  /* share of time in which the IPC counters ran, 0 to 1 */
-  struct softirq_figures softirq;
+  struct softirq_shares softirq;
   double counter_running; /* time_running / time_enabled of the source */
   struct cpuidle cstates;
   double residency[CPUIDLE_STATES_MAX]; /* share of the interval, 0 to 1 */

@@ -1,11 +1,15 @@
 #include "idle_clock.h"
 
+#include "base/clock.h"
 #include "cpuidle.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+/* How many times to try a read that takes too long. */
+#define READ_TRIES 3
 
 /* ---------------------------------------------------------------------------
  * Opening
@@ -23,23 +27,31 @@ bool idle_clock_state0_polls(const struct machine *machine,
 
 static int open_or_load(struct idle_clock *clock, bool load,
                         char why[WHY_SIZE]) {
-  const struct machine *machine = clock->kernel.machine;
-  int status =
-      machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, NULL, why);
+  const struct clock_calls *calls = clock->machine->clocks;
+  int status = calls->open(&clock->programs, NULL, why);
   if (status != -ENOENT || !load)
     return status;
-  bool polls = idle_clock_state0_polls(machine, &clock->kernel.possible);
-  return machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, &polls,
-                               why);
+  bool polls = idle_clock_state0_polls(clock->machine, &clock->possible);
+  return calls->open(&clock->programs, &polls, why);
 }
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
                     const struct core_set *possible, bool load,
                     char why[WHY_SIZE]) {
   struct idle_clock *clock = calloc(1, sizeof(*clock));
+  char text[128];
+  int64_t s, ns;
   if (clock == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
-  kernel_clock_init(&clock->kernel, machine, possible);
+  clock->machine = machine;
+  clock->possible = *possible;
+  core_set_for_each(core, possible) {
+    clock->places[core] = (int16_t)clock->cores++;
+  }
+  if (machine_read(machine, text, sizeof(text), "/proc/self/timens_offsets") >
+          0 &&
+      sscanf(text, "monotonic %" SCNd64 " %" SCNd64, &s, &ns) == 2)
+    clock->offset_ns = s * (int64_t)NS_PER_S + ns;
   int status = open_or_load(clock, load, why);
   if (status != 0) {
     free(clock);
@@ -52,7 +64,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
 void idle_clock_close(struct idle_clock *clock) {
   if (clock == NULL)
     return;
-  clock->kernel.machine->clocks->close(&clock->kernel.programs);
+  clock->machine->clocks->close(&clock->programs);
   free(clock);
 }
 
@@ -60,17 +72,62 @@ void idle_clock_close(struct idle_clock *clock) {
  * Reading
  */
 
+int idle_clock_read(struct idle_clock *clock) {
+  const struct machine *machine = clock->machine;
+  clock->time_ns = 0;
+  for (int i = 0; i < READ_TRIES; i++) {
+    int64_t before_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
+    int status =
+        machine->clocks->read(&clock->programs, clock->words, clock->cores);
+    int64_t after_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
+    if (status != 0)
+      return status;
+    int64_t bracket_ns = after_ns - before_ns;
+    if (bracket_ns > IDLE_CLOCK_BRACKET_NS &&
+        (i + 1 < READ_TRIES || bracket_ns > IDLE_CLOCK_BRACKET_MAX_NS))
+      continue;
+    clock->time_ns = after_ns;
+    clock->bracket_ns = bracket_ns > clock->last_bracket_ns
+                            ? bracket_ns
+                            : clock->last_bracket_ns;
+    clock->last_bracket_ns = bracket_ns;
+    return 0;
+  }
+  return -EAGAIN;
+}
+
+/* Sets *halted_ns to the sum that a word represents at the last read. The new
+ * sum can be a little less than the former one if a halt ended while the words
+ * were being read; it then stays as it was. Returns false if no clock can have
+ * written the word. */
+static bool advance(const struct idle_clock *clock, int64_t word,
+                    int64_t *halted_ns) {
+  int64_t error_ns = IDLE_CLOCK_BRACKET_NS;
+  int64_t at_ns = clock->time_ns - clock->offset_ns;
+  if (error_ns < clock->bracket_ns)
+    error_ns = clock->bracket_ns;
+  /* The addition may wrap if the word is impossible; the sum is then out of
+   * range. */
+  if (word < 0)
+    word = (int64_t)((uint64_t)word + (uint64_t)at_ns);
+  if (word < -error_ns || word > at_ns ||
+      *halted_ns - (word > 0 ? word : 0) > 2 * error_ns)
+    return false;
+  if (word > *halted_ns)
+    *halted_ns = word;
+  return true;
+}
+
 int idle_clock_core(struct idle_clock *clock, int core, uint64_t *halted_ns) {
-  const struct kernel_clock *kernel = &clock->kernel;
   int64_t *sum_ns = &clock->halted_ns[core];
-  if (!core_set_has(&kernel->possible, core) || kernel->time_ns == 0)
+  if (!core_set_has(&clock->possible, core) || clock->time_ns == 0)
     return -ENODATA;
-  int64_t word = clock->words[kernel->places[core]];
+  int64_t word = clock->words[clock->places[core]];
   if (word == 0) {
-    kernel->machine->clocks->start(&kernel->programs, core);
+    clock->machine->clocks->start(&clock->programs, core);
     return -ENODATA;
   }
-  if (!kernel_clock_advance(kernel, kernel->time_ns, word, sum_ns)) {
+  if (!advance(clock, word, sum_ns)) {
     *sum_ns = 0;
     return -ERANGE;
   }

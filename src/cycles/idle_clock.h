@@ -10,14 +10,29 @@
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_H
 #define PERCORE_CYCLES_IDLE_CLOCK_H
 
-#include "kernel_clock.h"
+#include "core_set.h"
+#include "machine.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
+/* The bracket is the time between the readings of CLOCK_MONOTONIC before and
+ * after the words are read, and the largest error of a sum. A read with a
+ * longer bracket than the first is repeated, one with a longer bracket than the
+ * second is not used. */
+#define IDLE_CLOCK_BRACKET_NS INT64_C(1000000)
+#define IDLE_CLOCK_BRACKET_MAX_NS INT64_C(100000000)
+
 struct idle_clock {
-  struct kernel_clock kernel;   /* kernel_clock_read reads `words` */
+  const struct machine *machine;
+  struct programs programs;
+  struct core_set possible;
+  int cores;                 /* number of possible cores */
+  int16_t places[CORES_MAX]; /* index of each possible core in the words */
+  int64_t offset_ns;         /* CLOCK_MONOTONIC here less that of the words */
+  int64_t time_ns;    /* CLOCK_MONOTONIC of the last read; 0: it failed */
+  int64_t bracket_ns; /* of the last read and, if longer, of the one before */
+  int64_t last_bracket_ns;
   int64_t words[CORES_MAX + 1]; /* one per possible core, in ascending order */
   int64_t halted_ns[CORES_MAX]; /* at the last reading of each core */
 };
@@ -30,8 +45,13 @@ int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
                     char why[WHY_SIZE]);
 void idle_clock_close(struct idle_clock *clock);
 
+/* Reads the words of all possible cores, and then the time. Returns 0, an
+ * -errno of clock_calls.read, or -EAGAIN if every read took more than
+ * IDLE_CLOCK_BRACKET_MAX_NS. */
+int idle_clock_read(struct idle_clock *clock);
+
 /* Sets *halted_ns to how long a core had been halted at the last reading
- * (clock->kernel.time_ns); it never decreases, and never exceeds that time. If
+ * (clock->time_ns); it never decreases, and never exceeds that time. If
  * the clock has not yet run on the core and this process loaded the clock,
  * interrupts the core to start its clock. Returns 0; -ENODATA if the last read
  * failed or the clock has not yet run on this core; -ERANGE if the core's word

@@ -12,7 +12,6 @@ libcycles_la_SOURCES = \
 	src/base/why.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
 	src/cycles/backoff.h \
-	src/cycles/bounds.c src/cycles/bounds.h \
 	src/cycles/core.c src/cycles/core.h \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
@@ -22,7 +21,6 @@ libcycles_la_SOURCES = \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
 	src/cycles/journal.c src/cycles/journal.h \
-	src/cycles/kernel_clock.c src/cycles/kernel_clock.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
 	src/cycles/perf_event.c src/cycles/perf_event.h \
@@ -33,27 +31,31 @@ libcycles_la_SOURCES = \
 	src/cycles/sampling_thread.c src/cycles/sampling_thread.h \
 	src/cycles/schedstat.c src/cycles/schedstat.h \
 	src/cycles/schedule.c src/cycles/schedule.h \
-	src/cycles/softirq_clock.c src/cycles/softirq_clock.h \
-	src/cycles/softirq_words.h \
-	src/cycles/source.c src/cycles/source.h \
-	src/cycles/source_kind.h \
-	src/cycles/topology.c src/cycles/topology.h
+	src/cycles/softirq_time.c src/cycles/softirq_time.h \
+	src/cycles/source.h \
+	src/cycles/source_bpf.c src/cycles/source_counter.c \
+	src/cycles/source_idle.c \
+	src/cycles/source_kind.c src/cycles/source_kind.h \
+	src/cycles/topology.c src/cycles/topology.h \
+	src/cycles/totals.c src/cycles/totals.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
 EXTRA_DIST += src/cycles/clocks.bpf.c src/cycles/idle_clock.bpf.c \
-	src/cycles/softirq_clock.bpf.c src/cycles/idle_clock.pml
+	src/cycles/idle_clock.pml src/cycles/softirq_time.bpf.c
 
-# The tarball includes the compiled programs of the clocks, so that percore can
+# The tarball includes the compiled programs of the clock, so that percore can
 # be built without clang and bpftool.
 if BPF
 libcycles_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
-EXTRA_DIST += src/cycles/clocks.lskel.h
-MAINTAINERCLEANFILES += src/cycles/clocks.lskel.h
-CLEANFILES += src/cycles/clocks.bpf.o
+EXTRA_DIST += src/cycles/clocks.lskel.h src/cycles/softirq_time.lskel.h
+MAINTAINERCLEANFILES += src/cycles/clocks.lskel.h src/cycles/softirq_time.lskel.h
+CLEANFILES += src/cycles/clocks.bpf.o src/cycles/softirq_time.bpf.o
 # This target is written as a variable. Otherwise automake would mistake the
 # dependency for the rule that builds the object.
 programs_object = src/cycles/libcycles_la-programs.lo
 $(programs_object): src/cycles/clocks.lskel.h
-src/cycles/clocks.lskel.h: src/cycles/idle_clock.bpf.c \
-	src/cycles/softirq_clock.bpf.c src/cycles/softirq_words.h
+src/cycles/clocks.lskel.h: src/cycles/idle_clock.bpf.c
+softirq_time_object = src/cycles/libcycles_la-softirq_time.lo
+$(softirq_time_object): src/cycles/softirq_time.lskel.h
+src/cycles/softirq_time.lskel.h: src/cycles/softirq_time.h
 endif

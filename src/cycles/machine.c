@@ -27,9 +27,9 @@ struct linux_machine {
   struct machine machine;
   char sysroot[PATH_MAX]; /* prepended to each path, which begins with a slash
                            */
-  /* Descriptors of files that stay open, because opening them takes longer than
-   * reading them; 0: not open. /proc/stat, the number of uevents, and what
-   * tells how long each core has polled. */
+  /* Descriptors that stay open, because opening takes longer than reading; 0:
+   * closed. [0] /proc/stat, [1] uevent_seqnum, [2 + N] how long core N has
+   * polled. */
   int kept[2 + CORES_MAX];
 };
 

@@ -1,7 +1,6 @@
 #include "programs.h"
 
 #include "base/bpf.h"
-#include "softirq_words.h"
 
 #include <errno.h>
 #include <linux/magic.h>
@@ -15,20 +14,8 @@
 #include "cycles/clocks.lskel.h"
 #endif
 
-/* Which program of clocks.bpf.c runs at a hook. */
-enum program {
-  ON_IDLE,
-  ON_INTERRUPT,
-  ON_HARD_ENTRY,
-  ON_HARD_EXIT,
-  ON_SOFTIRQ_ENTRY,
-  ON_SOFTIRQ_EXIT,
-  PROGRAMS,
-};
-
 struct hook {
   const char *tracepoint;
-  enum program program;
   bool required;
 };
 
@@ -53,51 +40,26 @@ struct hook {
 #else
 #define EACH_INTERRUPT(EACH)
 #endif
-#define ENTRY(name) {#name "_entry", ON_INTERRUPT, false},
-#define PAIR(name)                                                             \
-  {#name "_entry", ON_HARD_ENTRY, false}, {#name "_exit", ON_HARD_EXIT, false},
+#define ENTRY(name) {#name "_entry", false},
 
-/* The hooks of each clock are attached from the last to the first, so that no
- * halt or span begins before the program that ends it is attached. If the
- * interrupt of the timer has no tracepoint, as on Hyper-V, the first hrtimer
- * that it runs ends the halt. */
-static const struct hook idle_hooks[] = {
-    {"cpu_idle", ON_IDLE, true},
-    {"irq_handler_entry", ON_INTERRUPT, true},
-    {"softirq_entry", ON_INTERRUPT, true},
-    {"hrtimer_expire_entry", ON_INTERRUPT, false},
-    EACH_INTERRUPT(ENTRY)
+/* The hooks are attached from the last to the first, so that no halt begins
+ * before the program that ends it is attached. The first hook begins and ends
+ * halts, the others only end them. If the interrupt of the timer has no
+ * tracepoint, as on Hyper-V, the first hrtimer that it runs ends the halt. */
+static const struct hook hooks[] = {{"cpu_idle", true},
+                                    {"irq_handler_entry", true},
+                                    {"softirq_entry", true},
+                                    {"hrtimer_expire_entry", false},
+                                    EACH_INTERRUPT(ENTRY)
 #if defined(__aarch64__) || defined(__arm__)
-        ENTRY(ipi)
+                                        ENTRY(ipi)
 #endif
 };
 #define HOOK_HALT 0
 #define HOOK_TIMER 3 /* the hooks before it are required */
-
-static const struct hook softirq_hooks[] = {
-    {"softirq_entry", ON_SOFTIRQ_ENTRY, true},
-    {"softirq_exit", ON_SOFTIRQ_EXIT, true},
-    {"irq_handler_entry", ON_HARD_ENTRY, true},
-    {"irq_handler_exit", ON_HARD_EXIT, true},
-    EACH_INTERRUPT(PAIR)};
-
-#define LENGTH(array) ((int)(sizeof(array) / sizeof(array[0])))
-#define HOOKS LENGTH(idle_hooks)
-_Static_assert(LENGTH(idle_hooks) <= PROGRAMS_LINKS_MAX &&
-                   LENGTH(softirq_hooks) <= PROGRAMS_LINKS_MAX,
+#define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
+_Static_assert(HOOKS <= PROGRAMS_LINKS_MAX,
                "links[] has no room for all hooks");
-
-static const struct {
-  const struct hook *hooks;
-  int hooks_len;
-  size_t value_size;
-  const char *alternative; /* to granting the capabilities */
-} clocks[] = {
-    [CLOCK_IDLE] = {idle_hooks, LENGTH(idle_hooks), sizeof(int64_t),
-                    ", or run percore clock --pin as root"},
-    [CLOCK_SOFTIRQ] = {softirq_hooks, LENGTH(softirq_hooks),
-                       sizeof(struct softirq_words), ""},
-};
 
 /* The map of the idle clock, and its pin. A map with other values must have
  * another name, because readers do not ask for their size. */
@@ -123,7 +85,9 @@ void programs_close(struct programs *programs) {
  * Loading
  */
 
-int programs_refused(int error, char why[WHY_SIZE]) {
+/* Explains the errno with which the kernel refused to load programs (0 if it is
+ * unknown), and returns it as -errno. */
+static int refused(int error, char why[WHY_SIZE]) {
   if (error == 0)
     error = ENOMEM;
   return why_fails(
@@ -167,68 +131,56 @@ static bool timer_has_tracepoint(void) {
   return known;
 }
 
-static int attach_all(struct programs *programs, enum clock_kind kind,
+static int attach_all(struct programs *programs,
                       const struct clocks_bpf *loaded, bool state0_polls,
                       char why[WHY_SIZE]) {
-  const struct hook *hooks = clocks[kind].hooks;
-  const int fds[PROGRAMS] = {
-      [ON_IDLE] = state0_polls ? loaded->progs.on_idle.prog_fd
-                               : loaded->progs.on_idle_without_poll.prog_fd,
-      [ON_INTERRUPT] = loaded->progs.on_interrupt.prog_fd,
-      [ON_HARD_ENTRY] = loaded->progs.on_hard_entry.prog_fd,
-      [ON_HARD_EXIT] = loaded->progs.on_hard_exit.prog_fd,
-      [ON_SOFTIRQ_ENTRY] = loaded->progs.on_softirq_entry.prog_fd,
-      [ON_SOFTIRQ_EXIT] = loaded->progs.on_softirq_exit.prog_fd,
-  };
-  for (int i = clocks[kind].hooks_len - 1; i >= 0; i--) {
-    enum program program = hooks[i].program;
-    if ((kind == CLOCK_IDLE && i == HOOK_TIMER && timer_has_tracepoint()) ||
-        (program == ON_HARD_ENTRY && programs->links[i + 1] < 0))
+  int on_idle = state0_polls ? loaded->progs.on_idle.prog_fd
+                             : loaded->progs.on_idle_without_poll.prog_fd;
+  for (int i = HOOKS - 1; i >= 0; i--) {
+    if (i == HOOK_TIMER && timer_has_tracepoint())
       continue;
-    int status =
-        programs_attach(programs, i, hooks[i].tracepoint, fds[program], why);
+    int status = programs_attach(
+        programs, i, hooks[i].tracepoint,
+        i == HOOK_HALT ? on_idle : loaded->progs.on_interrupt.prog_fd, why);
     if (status != 0 && (status != -ENOENT || hooks[i].required))
       return status;
   }
   return 0;
 }
 
-static int load_and_attach(struct programs *programs, enum clock_kind kind,
-                           bool state0_polls, char why[WHY_SIZE]) {
+static int load_and_attach(struct programs *programs, bool state0_polls,
+                           char why[WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   if (missing != NULL)
     return why_fails(
         why, -EPERM,
         "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
-        "both%s",
-        missing, clocks[kind].alternative);
+        "both, or run percore clock --pin as root",
+        missing);
   errno = 0;
   struct clocks_bpf *loaded = clocks_bpf__open_and_load();
   if (loaded == NULL)
-    return programs_refused(errno, why);
-  programs->map = take(kind == CLOCK_IDLE ? &loaded->maps.idle_clock.map_fd
-                                          : &loaded->maps.softirq_clock.map_fd);
-  if (kind == CLOCK_IDLE)
-    programs->start = take(&loaded->progs.on_start.prog_fd);
-  int status = attach_all(programs, kind, loaded, state0_polls, why);
+    return refused(errno, why);
+  programs->map = take(&loaded->maps.idle_clock.map_fd);
+  programs->start = take(&loaded->progs.on_start.prog_fd);
+  int status = attach_all(programs, loaded, state0_polls, why);
   clocks_bpf__destroy(loaded);
   return status;
 }
 #else
-static int load_and_attach(struct programs *programs, enum clock_kind kind,
-                           bool state0_polls, char why[WHY_SIZE]) {
-  (void)programs, (void)kind, (void)state0_polls;
+static int load_and_attach(struct programs *programs, bool state0_polls,
+                           char why[WHY_SIZE]) {
+  (void)programs, (void)state0_polls;
   return why_fails(why, -ENOSYS,
                    "percore was built without BPF programs (clang, bpftool and "
                    "libbpf-dev were missing, or --disable-bpf)");
 }
 #endif
 
-int programs_load(struct programs *programs, enum clock_kind kind,
-                  bool state0_polls, char why[WHY_SIZE]) {
+int programs_load(struct programs *programs, bool state0_polls,
+                  char why[WHY_SIZE]) {
   programs_init(programs);
-  programs->value_size = clocks[kind].value_size;
-  int status = load_and_attach(programs, kind, state0_polls, why);
+  int status = load_and_attach(programs, state0_polls, why);
   if (status != 0)
     programs_close(programs);
   return status;
@@ -285,14 +237,14 @@ int programs_open(struct programs *programs, char why[WHY_SIZE]) {
   programs_init(programs);
   int status = check_folder(why);
   for (int i = HOOK_TIMER - 1; i >= HOOK_HALT && status == 0; i--) {
-    pin_path(path, idle_hooks[i].tracepoint);
+    pin_path(path, hooks[i].tracepoint);
     status = check_owner(path, &programs->pin, why);
     if (status == -ENOENT)
       status = why_fails(why, -ENOLINK,
                          "the clock in " IDLE_CLOCK_PINS " lacks the pin %s, "
                          "because it was pinned or unpinned only in part; run "
                          "percore clock --pin again",
-                         idle_hooks[i].tracepoint);
+                         hooks[i].tracepoint);
   }
   pin_path(path, MAP_NAME);
   if (status == 0)
@@ -308,7 +260,6 @@ int programs_open(struct programs *programs, char why[WHY_SIZE]) {
                      fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed"
                                   : "");
   programs->map = fd;
-  programs->value_size = clocks[CLOCK_IDLE].value_size;
   programs->pinned = true;
   return 0;
 }
@@ -351,7 +302,7 @@ int programs_pin(const struct programs *programs, char why[WHY_SIZE]) {
     status = cannot("change the mode of", path, errno, why);
   for (int i = HOOKS - 1; i >= 0 && status == 0; i--)
     if (programs->links[i] >= 0)
-      status = pin_one(programs->links[i], idle_hooks[i].tracepoint, why);
+      status = pin_one(programs->links[i], hooks[i].tracepoint, why);
   if (status != 0)
     umount2(IDLE_CLOCK_PINS, MNT_DETACH);
   return status;
@@ -366,7 +317,7 @@ int programs_unpin(char why[WHY_SIZE]) {
   if (status != 0)
     return status;
   for (int i = 0; i < HOOKS; i++) {
-    pin_path(path, idle_hooks[i].tracepoint);
+    pin_path(path, hooks[i].tracepoint);
     if (unlink(path) != 0 && errno != ENOENT)
       return cannot("remove", path, errno, why);
   }
@@ -387,35 +338,28 @@ static bool is_attached(const struct programs *programs) {
   struct stat pin;
   if (!programs->pinned)
     return true;
-  pin_path(path, idle_hooks[HOOK_HALT].tracepoint);
+  pin_path(path, hooks[HOOK_HALT].tracepoint);
   return lstat(path, &pin) == 0 && pin.st_ino == programs->pin.st_ino;
 }
 
-/* Reads the map: the values of all possible cores, in ascending order. Each
- * value begins with an int64_t that is never INT64_MIN. */
-static int programs_read(const struct programs *programs, void *values,
+static int programs_read(const struct programs *programs, int64_t *words,
                          int cores) {
-  const int64_t impossible = INT64_MIN;
-  const size_t size = programs->value_size;
   uint32_t key = 0;
-  char *last = (char *)values + (size_t)(cores - 1) * size;
-  char *beyond = last + size;
   if (!is_attached(programs))
     return -ENOLINK;
-  /* The kernel copies the values of all possible cores without reporting how
-   * many it copied. An impossible value marks the end of the copied values. */
-  memcpy(last, &impossible, sizeof(impossible));
-  memcpy(beyond, &impossible, sizeof(impossible));
+  /* The kernel copies the words of all possible cores without reporting how
+   * many it copied. A word that no clock has marks the end of the copied words.
+   */
+  words[cores - 1] = words[cores] = INT64_MIN;
   union bpf_attr attr = {0};
   attr.map_fd = (uint32_t)programs->map;
   attr.key = (uintptr_t)&key;
-  attr.value = (uintptr_t)values;
+  attr.value = (uintptr_t)words;
   int status = bpf_call(BPF_MAP_LOOKUP_ELEM, &attr);
   if (status < 0)
     return status;
-  bool all = memcmp(last, &impossible, sizeof(impossible)) != 0;
-  bool more = memcmp(beyond, &impossible, sizeof(impossible)) != 0;
-  return all && !more ? 0 : -EINVAL;
+  return words[cores - 1] != INT64_MIN && words[cores] == INT64_MIN ? 0
+                                                                    : -EINVAL;
 }
 
 static int programs_start(const struct programs *programs, int core) {
@@ -428,11 +372,10 @@ static int programs_start(const struct programs *programs, int core) {
   return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }
 
-static int open_or_load(struct programs *programs, enum clock_kind kind,
-                        const bool *state0_polls, char why[WHY_SIZE]) {
-  return state0_polls == NULL
-             ? programs_open(programs, why)
-             : programs_load(programs, kind, *state0_polls, why);
+static int open_or_load(struct programs *programs, const bool *state0_polls,
+                        char why[WHY_SIZE]) {
+  return state0_polls == NULL ? programs_open(programs, why)
+                              : programs_load(programs, *state0_polls, why);
 }
 
 const struct clock_calls programs_calls = {.open = open_or_load,

@@ -1,8 +1,7 @@
-/* programs: the BPF programs of the idle clock and of the softirq clock
- * (clocks.bpf.c), and the map in which they keep a value for each core. Loads
- * them into the kernel, pins those of the idle clock, and reads the map. The
- * programs are compiled when percore is built, so loading them needs only
- * bpf(2) and no library.
+/* programs: the BPF programs of the idle clock (idle_clock.bpf.c), and the map
+ * in which they keep a word for each core. Loads them into the kernel, pins
+ * them, and reads the map. The programs are compiled when percore is built, so
+ * loading them needs only bpf(2) and no library.
  *
  * Functions return 0 or -errno. Functions with the parameter `why` write the
  * reason for a failure to it. */
@@ -22,13 +21,10 @@
 
 #define PROGRAMS_LINKS_MAX 32
 
-enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ };
-
 struct programs {
   int map;                       /* -1: none */
   int start;                     /* the program on_start, or -1 */
   int links[PROGRAMS_LINKS_MAX]; /* attached tracepoints; -1: not attached */
-  size_t value_size;             /* of the map */
   bool pinned;                   /* false if this process loaded the programs */
   struct stat pin; /* the pin of the link to the tracepoint cpu_idle */
 };
@@ -39,21 +35,17 @@ void programs_init(struct programs *programs);
 /* Detaches and unloads the programs, unless they are pinned. */
 void programs_close(struct programs *programs);
 
-/* Loads and attaches the programs of a clock, which run until they are closed.
- * Attaching interrupts every core about 150 times. `state0_polls`, for the idle
- * clock only: idle state 0 polls instead of halting. -EPERM: this process lacks
- * the capabilities; -ENOSYS: percore was built without the programs. */
-int programs_load(struct programs *programs, enum clock_kind kind,
-                  bool state0_polls, char why[WHY_SIZE]);
+/* Loads and attaches the programs, which run until they are closed. Attaching
+ * interrupts every core about 150 times. `state0_polls`: idle state 0 polls
+ * instead of halting. -EPERM: this process lacks the capabilities; -ENOSYS:
+ * percore was built without the programs. */
+int programs_load(struct programs *programs, bool state0_polls,
+                  char why[WHY_SIZE]);
 
 /* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this
  * kernel has no such tracepoint. */
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
                     int program, char why[WHY_SIZE]);
-
-/* Explains the errno with which the kernel refused to load programs (0 if it is
- * unknown), and returns it as -errno. */
-int programs_refused(int error, char why[WHY_SIZE]);
 
 /* Mounts a bpffs at IDLE_CLOCK_PINS and pins a loaded idle clock there, so that
  * it keeps running. Needs root. Call this only if programs_open fails with
@@ -67,17 +59,17 @@ int programs_unpin(char why[WHY_SIZE]);
  * missing. */
 int programs_open(struct programs *programs, char why[WHY_SIZE]);
 
-/* What the clocks of a machine call, so that tests can simulate them. */
+/* What the clock of a machine calls, so that tests can simulate it. */
 struct clock_calls {
   /* Opens the pinned clock if state0_polls is NULL, and otherwise loads a
    * clock. If this fails, nothing needs to be closed. */
-  int (*open)(struct programs *programs, enum clock_kind kind,
-              const bool *state0_polls, char why[WHY_SIZE]);
-  /* Reads the values of all possible cores, in ascending order. `values` must
-   * have room for CORES_MAX + 1 values. -EINVAL: `cores` is not the number of
+  int (*open)(struct programs *programs, const bool *state0_polls,
+              char why[WHY_SIZE]);
+  /* Reads the words of all possible cores, in ascending order. `words` must
+   * have room for CORES_MAX + 1 words. -EINVAL: `cores` is not the number of
    * possible cores; -ENOLINK: the pinned clock no longer runs, or another clock
    * has been pinned since. */
-  int (*read)(const struct programs *programs, void *values, int cores);
+  int (*read)(const struct programs *programs, int64_t *words, int cores);
   /* Interrupts an online core to start its word of the idle clock, because the
    * core might not halt for a long time. Fails with -EOPNOTSUPP for a pinned
    * clock, whose words were started before it was pinned. */

@@ -2,10 +2,10 @@
 
 #include "base/affinity.h"
 #include "base/clock.h"
-#include "bounds.h"
 #include "cpuidle.h"
 #include "procstat.h"
 #include "sampling_thread.h"
+#include "totals.h"
 
 #include <errno.h>
 #include <math.h>
@@ -372,7 +372,9 @@ static void prove_tick(struct probe *probe) {
              "/proc/stat stands still, although threads run: a sandbox may "
              "provide it");
   else if (probe->proof == PROOF_PENDING)
-    snprintf(probe->why, WHY_SIZE, "core %d was never free enough to prove it",
+    snprintf(probe->why, WHY_SIZE,
+             "other work ran on core %d during the whole proof; it is repeated "
+             "when the core is idle",
              probe->core);
   if (probe->proof == PROOF_PENDING && !cancelled(probe))
     probe->proof = PROOF_UNPROVEN;

@@ -56,6 +56,12 @@ struct source {
   double tsc_per_ns; /* the last known rate of the TSC; 0: not measured yet */
 };
 
+static inline void source_set_unavailable(struct source *source,
+                                          const char *reason) {
+  source->available = false;
+  snprintf(source->reason, sizeof(source->reason), "%s", reason);
+}
+
 /* Fills sources[] in the order in which they are tried, including
  * unavailable sources with their reason. Returns the number of
  * sources. */

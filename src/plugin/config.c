@@ -290,7 +290,7 @@ static const struct config_option load_options[] = {
     BOOLEAN("ReportFrequency", sampler.engine.frequency),
     BOOLEAN("ReportIPC", sampler.engine.ipc),
     BOOLEAN("ReportSchedstat", sampler.figures.schedstat),
-    BOOLEAN("ReportSoftirq", load.report_softirq),
+    BOOLEAN("ReportSoftirq", sampler.figures.softirq),
     BOOLEAN("ReportCStates", sampler.figures.cstates),
     {.key = NULL},
 };
@@ -314,7 +314,7 @@ static bool is_method(const char *text) {
 static const struct config_option wake_latency_options[] = {
     CORES("Cores", wake_latency.cores),
     CONFIG_STRING("Method", struct config, wake_latency.method, is_method,
-                  "\"bpf-timer\", \"thread\" or \"passive\""),
+                  "\"bpf-timer\" or \"thread\""),
     NUMBER("Pause", wake_latency.pause_ms, "a number of milliseconds", 0, 1000),
     INTEGER("Probes", wake_latency.probes, 10, WAKE_SURVEY_PROBES_MAX),
     NUMBER("MaxLoad", wake_latency.max_load, "a percentage", 1, 100),
@@ -421,8 +421,7 @@ void config_sampler_options(const struct config *config,
   options->engine.cores = config_cores(&config->cores);
   options->engine.hardware = config->sys_root == NULL || config->host_perf;
   options->engine.no_bpf = !config->load.use_bpf;
-  options->figures.softirq =
-      config->load.report_per_core && config->load.report_softirq;
+  options->figures.softirq &= config->load.report_per_core;
   options->figures.groups = config->groups;
   options->figures.groups_len = config->groups_len;
   options->sample_interval_ns =

@@ -7,7 +7,6 @@
  *                 according to tables of options
  *   plugin        the life cycle: module_register, init, read, shutdown
  *   dispatch      turns a snapshot into value lists; put dispatches one value
- *   notify        turns changes since the last snapshot into notifications
  *   wake_sampler  a thread that measures how fast cores wake
  *   map_config    the options of <Map>
  *   map_sampler   a thread that publishes BPF maps as regions
@@ -57,7 +56,6 @@ struct config {
     bool report_self; /* all figures of percore itself */
     bool report_hidden;
     bool report_time;
-    bool report_softirq;
     bool use_bpf;
     enum board_readers board; /* who may read the board */
   } load;

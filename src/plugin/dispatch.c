@@ -136,16 +136,8 @@ static const struct metric core_details[] = {
     {"contextswitch", "", COUNT, CORE(switches),
      WHEN(sampler.figures.schedstat)},
     {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
-    {"percent", "hardirq", PERCENT, CORE(softirq.hard),
-     WHEN(load.report_softirq)},
-    {"percent", "softirq_all", PERCENT, CORE(softirq.softirq),
-     WHEN(load.report_softirq)},
-    {"percent", "softirq_idle", PERCENT, CORE(softirq.context[SOFTIRQ_IDLE]),
-     WHEN(load.report_softirq)},
-    {"percent", "softirq_tasks", PERCENT, CORE(softirq.context[SOFTIRQ_TASKS]),
-     WHEN(load.report_softirq)},
-    {"percent", "softirq_ksoftirqd", PERCENT,
-     CORE(softirq.context[SOFTIRQ_KSOFTIRQD]), WHEN(load.report_softirq)},
+    {"percent", "softirq_all", PERCENT, CORE(softirq.all),
+     WHEN(sampler.figures.softirq)},
     {"ipc", "", PLAIN, CORE(ipc), WHEN(sampler.engine.ipc)},
     {"percent", "ipc_running", PERCENT, CORE(ipc_running),
      WHEN(sampler.engine.ipc)},
@@ -180,13 +172,23 @@ static void put_cstates(struct out *out, const struct core_figures *core) {
   }
 }
 
-static void put_softirq_vectors(struct out *out,
-                                const struct core_figures *core) {
-  for (int i = 0; i < SOFTIRQ_VECTORS; i++) {
-    char name[DATA_MAX_NAME_LEN];
-    snprintf(name, sizeof(name), "softirq_%s", softirq_vector_name(i));
-    put_figure(out, "percent", name, core->softirq.vector[i], PERCENT);
-  }
+static void put_softirq_kinds(struct out *out,
+                              const struct core_figures *core) {
+  static const char *const names[SOFTIRQ_KINDS] = {
+      "softirq_hi",
+      "softirq_timer",
+      "softirq_net_tx",
+      "softirq_net_rx",
+      "softirq_block",
+      "softirq_irq_poll",
+      "softirq_tasklet",
+      "softirq_sched",
+      "softirq_hrtimer",
+      "softirq_rcu",
+      [SOFTIRQ_HARD] = "hardirq",
+  };
+  for (int i = 0; i < SOFTIRQ_KINDS; i++)
+    put_figure(out, "percent", names[i], core->softirq.kind[i], PERCENT);
 }
 
 static void put_core_load(struct out *out, const struct core_figures *core) {
@@ -217,8 +219,8 @@ static void put_times(struct out *out, const struct core_figures *core) {
 
 static void put_core_details(struct out *out, const struct core_figures *core) {
   put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
-  if (out->config->load.report_softirq)
-    put_softirq_vectors(out, core);
+  if (out->config->sampler.figures.softirq)
+    put_softirq_kinds(out, core);
   if (out->config->sampler.figures.cstates)
     put_cstates(out, core);
 }

@@ -12,7 +12,6 @@ libplugin_la_SOURCES = \
 	src/plugin/put.c src/plugin/put.h \
 	src/plugin/map_config.c src/plugin/map_config.h \
 	src/plugin/map_sampler.c src/plugin/map_sampler.h \
-	src/plugin/notify.c src/plugin/notify.h \
 	src/plugin/plugin.c \
 	src/plugin/region_config.c src/plugin/region_config.h \
 	src/plugin/region_health.c \

@@ -4,7 +4,7 @@
 #include "config.h"
 #include "dispatch.h"
 #include "map_sampler.h"
-#include "notify.h"
+#include "put.h"
 #include "region_thread.h"
 #include "region_workers.h"
 #include "wake_sampler.h"
@@ -37,7 +37,6 @@ static struct {
   struct board *board;     /* NULL: none is wanted */
   struct dispatch dispatch;
   struct empty_polls empty_polls;
-  struct notify notify;
   struct region_thread *region_thread; /* NULL: out of memory */
   uint64_t began_boottime_ns;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
@@ -95,6 +94,34 @@ static void write_journal(__attribute__((unused)) void *context,
   plugin_log(severity[level], "percore: %s", line);
 }
 
+static void *send_notification(void *note) {
+  put_notification(note, INSTANCE_SELF, "source");
+  free(note);
+  return NULL;
+}
+
+/* Notifies of a change of source, in a thread of its own, because a
+ * notification plugin may block for minutes. */
+static void notify(__attribute__((unused)) void *context,
+                   enum journal_level level, const char *line) {
+  static const int severity[] = {
+      [JOURNAL_ERROR] = NOTIF_FAILURE,
+      [JOURNAL_WARNING] = NOTIF_WARNING,
+      [JOURNAL_NOTICE] = NOTIF_OKAY,
+  };
+  pthread_t thread;
+  notification_t *note = calloc(1, sizeof(*note));
+  if (note == NULL)
+    return;
+  note->severity = severity[level];
+  note->time = cdtime();
+  sstrncpy(note->message, line, sizeof(note->message));
+  if (thread_start(&thread, send_notification, note) == 0)
+    pthread_detach(thread);
+  else
+    free(note);
+}
+
 /* /proc/stat counts in clock ticks. */
 static void warn_of_coarse_loads(const struct snapshot *snapshot) {
   double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
@@ -121,7 +148,6 @@ static void publish(__attribute__((unused)) void *context,
     board_publish(plugin.board, snapshot, topology);
   if (dispatch_snapshot(&plugin.dispatch, snapshot))
     wake_sampler_tell(plugin.wake_sampler, snapshot);
-  notify_snapshot(&plugin.notify, snapshot, plugin.config.send_notifications);
   watch_regions();
 }
 
@@ -145,7 +171,9 @@ static int start_sampler(void) {
   config_sampler_options(&plugin.config, &options);
   options.interval_ns = plugin.interval_ns;
   options.engine.machine = plugin.machine;
-  options.engine.journal = (struct journal){.write = write_journal};
+  options.engine.journal = (struct journal){
+      .write = write_journal,
+      .change = plugin.config.send_notifications ? notify : NULL};
   options.publish = publish;
 
   int status = sampler_start(&plugin.sampler, &options);

@@ -99,8 +99,8 @@ bool empty_polls_add(struct empty_polls *polls, struct snapshot *snapshot) {
       polls->stamp_ns != 0 && (age_ns <= max_age_ns || -age_ns <= max_age_ns);
   for (size_t i = 0; is_known && i < snapshot->cores_len; i++) {
     struct core_figures *core = &snapshot->cores[i];
-    if (core->core < polls->end && !isnan(core->room))
-      core->room = fmin(core->room + polls->polled_empty[core->core], 1);
+    if (core->core < polls->end)
+      core->room = more_room(core->room, polls->polled_empty[core->core]);
   }
   pthread_mutex_unlock(&polls->lock);
   return is_known;

@@ -42,8 +42,8 @@ static int load_and_pin(const struct machine *machine, char why[WHY_SIZE]) {
              strerror(-status));
     return status;
   }
-  status = programs_load(&clock, CLOCK_IDLE,
-                         idle_clock_state0_polls(machine, &online), why);
+  status =
+      programs_load(&clock, idle_clock_state0_polls(machine, &online), why);
   if (status != 0)
     return status;
   start_cores(&clock, &online);

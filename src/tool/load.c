@@ -213,8 +213,8 @@ static void set_room(struct board_reader *reader, struct snapshot *snapshot,
   board_reader_update(reader);
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     struct core_figures *core = &snapshot->cores[i];
-    if (!isnan(core->load) && board_reader_core(reader, core->core, &row))
-      core->room = fmin(fmax(row.room + row.load - core->load, 0), 1);
+    if (board_reader_core(reader, core->core, &row))
+      core->room = more_room(1 - core->load, row.room + row.load - 1);
   }
   (void)aggregate_all(snapshot, topology, NULL, 0);
 }
@@ -234,7 +234,7 @@ static void publish(void *context, struct snapshot *snapshot,
     set_room(publishing->others, snapshot, topology);
 }
 
-/* Where the board is asked for, what keeps it from being published matters. */
+/* With --publish, every message about the board is shown as a warning. */
 static void warn(void *context, enum journal_level level, const char *line) {
   const struct journal *journal = context;
   (void)level;

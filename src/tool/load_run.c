@@ -142,7 +142,8 @@ static int measure_command(struct measuring *measuring,
   engine_prove(measuring->engine);
   if (stop_requested())
     return TOOL_FAILURE;
-  /* A parent may have had it ignored, and the command's end would be lost. */
+  /* The parent may have set SIGCHLD to be ignored; the kernel would then
+   * discard the exit status. */
   signal(SIGCHLD, SIG_DFL);
   waited_signals(&signals);
   sigprocmask(SIG_BLOCK, &signals, &measuring->inherited.mask);

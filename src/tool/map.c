@@ -59,7 +59,7 @@ static const char *pin_of(uint32_t id) {
  * These maps contain no counters of other programs, so the table leaves them
  * out. */
 static bool is_own(const struct bpf_map_info *info) {
-  static const char *const names[] = {"idle_clock", "softirq_clock",
+  static const char *const names[] = {"idle_clock", "softirq_time",
                                       "wake_probes", "wake_timers",
                                       "__loader.map"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

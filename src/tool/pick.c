@@ -78,8 +78,8 @@ static int print(const int *cores, int found) {
 static void say_if_fewer(int found, const struct pick_options *options) {
   if (found < (int)options->count)
     say_failure(COMMAND,
-                "printed %d of %d cores: no other core may be chosen and has "
-                "a known load; this machine has %ld online",
+                "found only %d of %d cores: the others are excluded or have "
+                "no known load; %ld are online",
                 found, (int)options->count, sysconf(_SC_NPROCESSORS_ONLN));
 }
 

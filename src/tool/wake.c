@@ -7,7 +7,6 @@
 #include "live.h"
 #include "percore_config.h"
 #include "tool.h"
-#include "wake/result.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -22,9 +21,9 @@
 #define SHOW_NS UINT64_C(500000000)
 
 struct wake_arguments {
-  const char *method, *folder;
+  const char *method, *csv;
   uint64_t count;
-  double seconds, distance_us, pause_ms, budget_us, threshold_us;
+  double seconds, distance_us, pause_ms, threshold_us;
   bool json;
 };
 
@@ -34,9 +33,7 @@ static const char *method_choice(int i) {
 
 static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
-             "METHOD",
-             "what wakes the core (default: bpf-timer, else thread; passive: "
-             "timers of other programs)",
+             "METHOD", "what wakes the core (default: bpf-timer, else thread)",
              .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
@@ -51,16 +48,12 @@ static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, pause_ms, 'p', "pause", ARGUMENT_NUMBER,
              "MS", "leave the core alone before, 0 to 60000 (default 0)",
              .min = 0, .max = 60000),
-    ARGUMENT(struct wake_arguments, budget_us, 'b', "budget", ARGUMENT_NUMBER,
-             "US", "say which idle states wake within US microseconds",
-             .min = 0.1, .max = 1e6),
     ARGUMENT(struct wake_arguments, threshold_us, 'T', "threshold",
              ARGUMENT_NUMBER, "US",
              "end at the first wake that takes more than US microseconds",
              .min = 0.1, .max = 1e6),
-    ARGUMENT(struct wake_arguments, folder, 'o', "outdir", ARGUMENT_TEXT, "DIR",
-             "write the datapoints, as they come, to a new directory, for wult "
-             "report"),
+    ARGUMENT(struct wake_arguments, csv, 'C', "csv", ARGUMENT_TEXT, "FILE",
+             "write the datapoints, as they come, to a new file"),
     ARGUMENT_JSON(struct wake_arguments),
 };
 
@@ -73,14 +66,58 @@ struct measurement {
   const struct wake_arguments *options;
   struct wake_run run;
   struct wake_points batch; /* datapoints since the last poll */
-  struct wake_result result;
-  uint64_t show_ns;   /* when the next page is due */
-  const char *ended;  /* why it ended; NULL while it goes on */
-  char why[WHY_SIZE]; /* why it failed; or empty */
+  FILE *csv;                /* NULL: not wanted */
+  uint64_t show_ns;         /* when the next page is due */
+  bool ended;               /* or it goes on */
+  char why[WHY_SIZE];       /* why it failed; or empty */
 };
 
-/* Reads the datapoints that have come since the last call, and adds them to the
- * result. */
+/* Fails with -ENOSPC, or what else kept the file from being written. */
+static int csv_fails(const struct measurement *measurement, char *why) {
+  return why_fails(why, -errno, "cannot write %.200s: %s",
+                   measurement->options->csv, strerror(errno));
+}
+
+static int csv_open(struct measurement *measurement) {
+  enum { BUFFER = 1 << 20 }; /* lines are written whole, batch by batch */
+  measurement->csv = fopen(measurement->options->csv, "wxe");
+  if (measurement->csv == NULL)
+    return csv_fails(measurement, measurement->why);
+  setvbuf(measurement->csv, NULL, _IOFBF, BUFFER);
+  return 0;
+}
+
+/* Appends datapoints, without columns that are empty. The first line has the
+ * names of the columns. */
+static int csv_write(struct measurement *measurement) {
+  const struct wake_points *points = &measurement->batch;
+  const struct wake_collect_status *status = &measurement->run.status;
+  FILE *file = measurement->csv;
+  bool has_smis = status->smis >= 0;
+  if (points->len == 0)
+    return 0;
+  bool has_user = !isnan(points->list[0].us[WAKE_USER_LATENCY]);
+  if (status->datapoints == points->len)
+    fprintf(file,
+            "WakeLatency,IntrLatency,SilentTime,LDist,IntrOff,ReqCState%s%s\n",
+            has_smis ? ",SMICnt" : "", has_user ? ",UserLatency" : "");
+  for (size_t i = 0; i < points->len; i++) {
+    const struct wake_point *point = &points->list[i];
+    fprintf(file, "%.3f,%.3f,%.3f,%.3f,%s,%s", (double)point->us[WAKE_LATENCY],
+            (double)point->us[WAKE_INTR_LATENCY],
+            (double)point->us[WAKE_SILENT_TIME], (double)point->distance_us,
+            point->interrupts_off ? "True" : "False",
+            status->states.list[point->state].name);
+    if (has_smis)
+      fprintf(file, ",%u", point->smis);
+    if (has_user)
+      fprintf(file, ",%.3f", (double)point->us[WAKE_USER_LATENCY]);
+    fputc('\n', file);
+  }
+  return fflush(file) == 0 ? 0 : csv_fails(measurement, measurement->why);
+}
+
+/* Reads the datapoints that have come since the last call, and writes them. */
 static void take(struct measurement *measurement) {
   const struct wake_arguments *options = measurement->options;
   struct wake_run *run = &measurement->run;
@@ -96,11 +133,9 @@ static void take(struct measurement *measurement) {
   }
   if (status != 0)
     why_fails(why, status, "%s", strerror(ENOMEM));
-  else if (options->folder != NULL)
-    status = wake_result_write(&measurement->result, batch, &run->status,
-                               measurement->ended, why);
-  if (status != 0)
-    measurement->ended = strerror(-status);
+  else if (measurement->csv != NULL)
+    status = csv_write(measurement);
+  measurement->ended |= status != 0;
   batch->len = 0;
 }
 
@@ -112,15 +147,11 @@ static int next(struct live *live, void *context, const void **figures) {
   const struct wake_collect_status *status = &run->status;
   sleep_until_ns(monotonic_ns() + POLL_NS);
   take(measurement);
-  if (measurement->ended == NULL)
-    measurement->ended =
-        run->above.ltime_ns > 0                             ? "threshold"
-        : status->is_gone                                   ? "offline"
-        : status->datapoints >= measurement->options->count ? "count"
-        : status->seconds >= measurement->options->seconds  ? "time"
-        : stop_requested()                                  ? "interrupted"
-                                                            : NULL;
-  if (measurement->ended != NULL) {
+  measurement->ended |= run->above.ltime_ns > 0 || status->is_gone ||
+                        status->datapoints >= measurement->options->count ||
+                        status->seconds >= measurement->options->seconds ||
+                        stop_requested();
+  if (measurement->ended) {
     stop_request();
   } else if (live_view(live)->width > 0 &&
              monotonic_ns() >= measurement->show_ns) {
@@ -152,8 +183,6 @@ static int run_measurement(struct measurement *measurement) {
   int status = live_run(live, 0, measurement);
   live_close(live);
   wake_collect_end(measurement->collect);
-  if (measurement->ended == NULL)
-    measurement->ended = "interrupted";
   take(measurement);
   if (has_page) /* is replaced by the whole result */
     fputs("\033[H\033[J", stdout);
@@ -209,12 +238,10 @@ static int open_smis(const struct machine *machine, int core) {
 
 static int measure_core(const struct machine *machine, int core,
                         const struct wake_arguments *options) {
-  struct measurement measurement = {.options = options,
-                                    .run.budget_us = options->budget_us};
+  struct measurement measurement = {.options = options};
   struct wake_collect **collect = &measurement.collect;
   char *why = measurement.why;
-  if (options->folder != NULL &&
-      wake_result_open(&measurement.result, options->folder, why) != 0)
+  if (options->csv != NULL && csv_open(&measurement) != 0)
     return say_failure(COMMAND, "%s", why);
   const struct wake_collect_options collect_options = {
       .method = wake_method_of(options->method),
@@ -231,8 +258,8 @@ static int measure_core(const struct machine *machine, int core,
       works ? run_measurement(&measurement) : say_failure(COMMAND, "%s", why);
   if (status == TOOL_OK)
     status = judge(&measurement);
-  if (options->folder != NULL)
-    wake_result_close(&measurement.result);
+  if (measurement.csv != NULL)
+    fclose(measurement.csv);
   wake_collect_close(*collect);
   close(collect_options.smis);
   wake_points_free(&measurement.batch);
@@ -275,10 +302,6 @@ static int wake_main(int argc, char **argv) {
   if (word != NULL && !is_core(word))
     return say_usage(COMMAND, "'%s' is not a core: give its number, such as 3",
                      word);
-  if (options.folder != NULL && wake_method_of(options.method) == WAKE_PASSIVE)
-    return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "
-                              "timer was armed, but passive arms none; use "
-                              "another --method");
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
@@ -300,8 +323,8 @@ const struct command wake_command = {
         "Arms timers on a core and measures how long after the programmed time "
         "the core runs again, for each idle state that it was in. Without "
         "CORE, takes the last core that is not isolated. Interrupts "
-        "the core some 500 times a second. --outdir writes a result for "
-        "wult report. Ctrl-C ends a measurement and shows the result.",
+        "the core some 500 times a second. Ctrl-C ends a measurement and shows "
+        "the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,
     .words_max = 1,

@@ -13,7 +13,6 @@ struct wake_run {
   struct wake_collect_status status;
   struct wake_stats stats;
   struct latency_limit limit; /* before the measurement */
-  double budget_us;           /* 0: none */
   /* The first datapoint whose latency, as wake_latency_us returns it, is above
    * the threshold. If no latency was, its ltime_ns is 0. */
   struct wake_point above;
@@ -28,17 +27,6 @@ double wake_latency_us(const struct wake_point *point);
  * advertised". It compares the median of the first latency that is known with
  * the exit latency that is advertised. */
 const char *wake_verdict(const struct wake_run *run, int state);
-
-/* Which idle states of a core are fast enough for a budget. A state fits if its
- * 99 % percentile is known and at most the budget. */
-struct wake_advice {
-  int deepest;      /* the deepest state that fits; -1: none */
-  double dma_us;    /* the value for /dev/cpu_dma_latency that allows this state
-                       and excludes those that do not fit; NAN: no value does */
-  uint32_t disable; /* bits of the states to disable: those that do not fit, and
-                     deeper ones that may not */
-};
-struct wake_advice wake_advise(const struct wake_run *run);
 
 /* Prints what was measured, what was dropped and why. Then prints, for all idle
  * states together if there are several and for each of them, a table of

@@ -46,8 +46,7 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_bool(json, "is_result", wake_collect_has_result(status));
 }
 
-static void put_state(struct json *json, const struct wake_run *run,
-                      const struct wake_advice *advice, int s) {
+static void put_state(struct json *json, const struct wake_run *run, int s) {
   const struct wake_state *state = &run->status.states.list[s];
   json_open_object(json, NULL);
   json_text(json, "state", state->name);
@@ -59,29 +58,20 @@ static void put_state(struct json *json, const struct wake_run *run,
     json_unsigned(json, "time_us", state->time_us);
   }
   json_text(json, "verdict", wake_verdict(run, s));
-  if (run->budget_us > 0)
-    json_bool(json, "disable", advice->disable >> s & 1);
   put_metrics(json, run->stats.of[s]);
   json_close_object(json);
 }
 
 void wake_write_json(FILE *out, const struct wake_run *run) {
   const struct wake_states *states = &run->status.states;
-  const struct wake_advice advice = wake_advise(run);
   const struct wake_point *above = &run->above;
   struct json *json = json_begin(out, "wake");
   put_measurement(json, run);
   put_metrics(json, run->stats.of[WAKE_ALL_STATES]);
   json_open_array(json, "states");
   for (int s = 0; s < states->len; s++)
-    put_state(json, run, &advice, s);
+    put_state(json, run, s);
   json_close_array(json);
-  if (run->budget_us > 0) {
-    json_number(json, "budget_us", run->budget_us);
-    json_text(json, "deepest",
-              advice.deepest < 0 ? "" : states->list[advice.deepest].name);
-    json_number(json, "cpu_dma_latency_us", advice.dma_us);
-  }
   if (above->ltime_ns > 0) {
     json_open_object(json, "above");
     json_number(json, "latency_us", wake_latency_us(above));

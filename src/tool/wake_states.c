@@ -24,27 +24,3 @@ const char *wake_verdict(const struct wake_run *run, int number) {
              ? "dearer"
              : "as advertised";
 }
-
-struct wake_advice wake_advise(const struct wake_run *run) {
-  const struct wake_states *states = &run->status.states;
-  struct wake_advice advice = {.deepest = -1, .dma_us = NAN};
-  double p99_us[WAKE_STATES_MAX];
-  for (int i = 0; i < states->len; i++) {
-    p99_us[i] = wake_percentile(wake_stats_latency(&run->stats, i), 99);
-    if (p99_us[i] <= run->budget_us)
-      advice.deepest = i;
-  }
-  if (advice.deepest < 0)
-    return advice;
-  advice.dma_us = states->list[advice.deepest].latency_us;
-  for (int i = 0; i < states->len; i++) {
-    const struct wake_state *state = &states->list[i];
-    if (state->is_disabled ||
-        (i <= advice.deepest && !(p99_us[i] > run->budget_us)))
-      continue;
-    advice.disable |= 1u << i;
-    if (state->latency_us <= advice.dma_us)
-      advice.dma_us = NAN;
-  }
-  return advice;
-}

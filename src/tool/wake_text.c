@@ -147,28 +147,6 @@ static void write_row(FILE *out, const struct wake_run *run, int number) {
   fputc('\n', out);
 }
 
-static void write_advice(FILE *out, const struct wake_run *run) {
-  const struct wake_states *states = &run->status.states;
-  struct wake_advice advice = wake_advise(run);
-  if (advice.deepest < 0)
-    fprintf(out,
-            "budget %g us: no idle state with a known 99 %% fits; 99 %% needs "
-            "1000 datapoints\n",
-            run->budget_us);
-  else
-    fprintf(out, "budget %g us: %s is the deepest idle state that fits\n",
-            run->budget_us, states->list[advice.deepest].name);
-  if (advice.disable == 0)
-    return;
-  if (!isnan(advice.dma_us))
-    fprintf(out, "  hold /dev/cpu_dma_latency at %g; or\n", advice.dma_us);
-  fputs("  disable", out);
-  for (int i = 0; i < states->len; i++)
-    if (advice.disable >> i & 1)
-      fprintf(out, " %s (state%d)", states->list[i].name, i);
-  fputc('\n', out);
-}
-
 void wake_write_text(FILE *out, const struct wake_run *run, int width) {
   int len = run->status.states.len, met = 0;
   write_head(out, run);
@@ -183,6 +161,4 @@ void wake_write_text(FILE *out, const struct wake_run *run, int width) {
         out);
   for (int state = 0; state < len; state++)
     write_row(out, run, state);
-  if (run->budget_us > 0)
-    write_advice(out, run);
 }

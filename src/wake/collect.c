@@ -42,8 +42,7 @@ struct wake_collect {
   _Atomic uint64_t thread_head; /* events that the thread has completed */
 };
 
-const char *const wake_method_names[WAKE_METHODS] = {"bpf-timer", "thread",
-                                                     "passive"};
+const char *const wake_method_names[WAKE_METHODS] = {"bpf-timer", "thread"};
 
 const char *const wake_check_names[] = {"agrees", "differs", "unchecked"};
 
@@ -111,8 +110,7 @@ void wake_collect_close(struct wake_collect *collect) {
 int wake_collect_attach(struct wake_collect *collect, char why[WHY_SIZE]) {
   enum wake_method method = collect->options.method;
   bool finds_timer =
-      method == WAKE_THREAD ||
-      (method == WAKE_BPF_TIMER && collect->programs.probe->steps.timer == 0);
+      method == WAKE_THREAD || collect->programs.probe->steps.timer == 0;
   return wake_programs_attach(&collect->programs, finds_timer, why);
 }
 
@@ -189,8 +187,6 @@ static int start(void *context) {
   struct wake_collect *collect = context;
   if (collect->options.method == WAKE_BPF_TIMER)
     return wake_programs_start_timer(&collect->programs);
-  if (collect->options.method == WAKE_PASSIVE)
-    return 0;
   collect->thread_ends = (struct semaphore){0};
   int status =
       pthread_create(&collect->thread, NULL, wait_again_and_again, collect);
@@ -205,8 +201,7 @@ int wake_collect_begin(struct wake_collect *collect, int core,
   const struct wake_collect_options *options = &collect->options;
   bool is_bpf_timer = options->method == WAKE_BPF_TIMER;
   probe->steps =
-      (struct wake_steps){.timer = is_bpf_timer ? probe->steps.timer : 0,
-                          .is_passive = options->method == WAKE_PASSIVE};
+      (struct wake_steps){.timer = is_bpf_timer ? probe->steps.timer : 0};
   probe->head = probe->armed = probe->is_gone = 0;
   collect->tail = 0;
   atomic_store(&collect->thread_head, 0);
@@ -281,10 +276,9 @@ wake_collect_status(struct wake_collect *collect) {
   }
   status->armed = probe->armed;
   memcpy(status->drops, probe->steps.drops, sizeof(status->drops));
-  if (collect->options.method != WAKE_PASSIVE)
-    status->drops[WAKE_DROP_UNFINISHED] =
-        (uint64_t)(probe->steps.is_armed != 0) +
-        (probe->steps.is_pending != 0) + (probe->head - collect->tail);
+  status->drops[WAKE_DROP_UNFINISHED] = (uint64_t)(probe->steps.is_armed != 0) +
+                                        (probe->steps.is_pending != 0) +
+                                        (probe->head - collect->tail);
   status->is_gone = probe->is_gone != 0;
   status->idles = probe->steps.idles;
   return status;

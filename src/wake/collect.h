@@ -9,7 +9,6 @@
 enum wake_method {
   WAKE_BPF_TIMER, /* arms a BPF timer; no task runs on the core */
   WAKE_THREAD,    /* a thread pinned to the core waits for the timer */
-  WAKE_PASSIVE,   /* arms nothing; uses the timers that wake the core anyway */
   WAKE_METHODS,
   WAKE_ANY = WAKE_METHODS /* a BPF timer or, if the kernel has none, a thread */
 };
@@ -74,7 +73,7 @@ struct wake_collect_status {
   uint64_t armed;      /* events */
   uint64_t datapoints; /* that wake_collect_poll has added */
   /* After the last wake_collect_poll, `armed` is the sum of the datapoints and
-   * of these, unless nothing is armed because the method is WAKE_PASSIVE. */
+   * of these. */
   uint64_t drops[WAKE_DROPS];
   bool is_gone;   /* the core has gone offline, or the timer or the thread has
                      been moved to another core: nothing is armed any more */

@@ -11,7 +11,6 @@ libwake_la_SOURCES = \
 	src/wake/core.c src/wake/core.h \
 	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \
 	src/wake/programs.c src/wake/programs.h \
-	src/wake/result.c src/wake/result.h \
 	src/wake/summary.c src/wake/summary.h \
 	src/wake/survey.c src/wake/survey.h
 libwake_la_CPPFLAGS = $(AM_CPPFLAGS)

@@ -16,7 +16,7 @@
 struct wake_probe {
   /* Set by this process before the programs run. */
   uint32_t core;        /* the programs ignore all other cores */
-  uint32_t thread;      /* ID of the waiting thread; 0: BPF timer, or passive */
+  uint32_t thread;      /* ID of the waiting thread; 0: BPF timer */
   uint32_t timer_flags; /* flags of bpf_timer_start */
   uint64_t distance_min, distance_range; /* from arming to LTime, ns */
   uint64_t armed_max;                    /* no more events are armed */

@@ -75,12 +75,10 @@ struct wake_steps {
   struct wake_seen seen;
   uint64_t smis; /* counted by the core when it became idle */
   uint32_t state;
-  uint32_t is_passive; /* uses every timer; of several timers that one interrupt
-                          expires, uses the earliest */
   uint64_t timer;      /* address of our timer; 0: unknown */
   uint64_t distance;   /* from arming the event to LTime */
   uint32_t is_armed;   /* an event is armed and has not been judged yet */
-  uint32_t is_pending; /* TAI or, if passive, an earlier LTime may follow */
+  uint32_t is_pending; /* TAI follows */
   struct wake_event event;
   uint64_t idles; /* how many idle states the core has entered */
   uint64_t drops[WAKE_DROPS];
@@ -123,8 +121,7 @@ static inline void wake_on_interrupt(struct wake_steps *steps, uint64_t now,
 /* Clears is_armed: the armed event is over, and had no datapoint. */
 static inline bool wake_drop(struct wake_steps *steps, enum wake_drop reason) {
   steps->is_armed = 0;
-  if (!steps->is_passive)
-    steps->drops[reason]++;
+  steps->drops[reason]++;
   return false;
 }
 
@@ -145,14 +142,14 @@ static inline bool wake_judge(struct wake_steps *steps,
     return wake_drop(steps, WAKE_DROP_OTHER);
   steps->is_armed = 0;
   steps->event.ltime = ltime;
-  steps->event.distance = steps->is_passive ? 0 : steps->distance;
+  steps->event.distance = steps->distance;
   steps->event.tbi = steps->tbi;
   steps->event.tai = steps->tai;
   steps->event.tintr = seen->tintr;
   steps->event.interrupt = seen->interrupt;
   steps->event.state = steps->state;
   steps->event.interrupts_off = steps->tai != 0;
-  steps->is_pending = steps->is_passive || steps->tai == 0;
+  steps->is_pending = steps->tai == 0;
   return !steps->is_pending;
 }
 
@@ -162,14 +159,7 @@ static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,
   bool is_ours = timer == steps->timer;
   if (!is_ours && (seen.earliest == 0 || ltime < seen.earliest))
     steps->seen.earliest = ltime;
-  if (steps->is_passive && steps->is_pending) {
-    /* Another timer of the same interrupt. */
-    if (ltime > steps->event.tbi && ltime < steps->event.ltime)
-      steps->event.ltime = ltime;
-    return false;
-  }
-  return (steps->is_passive || (is_ours && steps->is_armed)) &&
-         wake_judge(steps, &seen, now, ltime);
+  return is_ours && steps->is_armed && wake_judge(steps, &seen, now, ltime);
 }
 
 #endif

@@ -12,8 +12,7 @@
 
 struct wake_survey_options {
   enum wake_method method;
-  uint64_t probes;   /* of each core in a round; if the method is WAKE_PASSIVE,
-                        the time that so many probes take */
+  uint64_t probes;   /* of each core in a round */
   uint64_t pause_ns; /* a core is left alone for this long before each probe */
   uint64_t window_ns;
   double load_max; /* cores with a higher load are not probed */
@@ -61,7 +60,7 @@ uint64_t wake_survey_figures(struct wake_survey *survey, int core,
                              wake_survey_put *put, void *context);
 
 /* Calls put() for the exit latency that is advertised for each idle state of
- * the first core with a burst that counted: "cstate_C6_advertised". */
+ * the first core whose probes agreed with cpuidle: "cstate_C6_advertised". */
 void wake_survey_advertised(const struct wake_survey *survey,
                             wake_survey_put *put, void *context);
 

@@ -1,6 +1,6 @@
 /* wake: measures how fast an idle core wakes. A timer that expires while the
- * core is idle produces a datapoint; this folder collects datapoints,
- * summarizes them, and writes them as a result of wult.
+ * core is idle produces a datapoint; this folder collects datapoints and
+ * summarizes them.
  *
  * This folder depends on neither collectd nor regions, maps or cycles.
  * Functions that can fail return 0 or a negative errno. On failure, functions
@@ -61,7 +61,7 @@ extern const char *const wake_metric_names[WAKE_METRICS]; /* "WakeLatency" */
 struct wake_point {
   uint64_t ltime_ns;
   float us[WAKE_METRICS]; /* NAN if not measured */
-  float distance_us;      /* LDist; 0 if not armed by percore */
+  float distance_us;      /* LDist */
   uint32_t interrupt;     /* number of the interrupt */
   uint32_t smis;          /* SMICnt */
   uint8_t state;          /* the idle state: an index into wake_states.list */

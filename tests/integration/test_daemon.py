@@ -298,9 +298,9 @@ def test_notified_once():
             said = [line for line in collectd.log().splitlines()
                     if "Notification" in line]
             check(len(said) == 2, "\n".join(said))
-            check("FAILURE" in said[0] and "from idle to none: cores 0-7"
+            check("FAILURE" in said[0] and "cores 0-7: source idle gives way to none"
                   in said[0], said[0])
-            check("OKAY" in said[1] and "from none to idle: cores 0-7"
+            check("OKAY" in said[1] and "cores 0-7: source none gives way to idle"
                   in said[1], said[1])
 
 

@@ -432,7 +432,7 @@ ARGUMENTS = {
     "reset": [["hostile", HOSTILE], ["hostile", "port", HOSTILE]],
     "clock": [["--pin", HOSTILE]],
     "check": [[f"./{HOSTILE}"], ["region"]],
-    "wake": [["0", "--outdir", f"{HOSTILE}/{HOSTILE}"], ["0", HOSTILE]],
+    "wake": [["0", "--csv", f"{HOSTILE}/{HOSTILE}"], ["0", HOSTILE]],
     "doctor": [["--check", HOSTILE]],
 }
 ENDS = {"load": ["--count", "1", "--interval", "0.1"],

@@ -8,14 +8,13 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
-from harness import (Child, Collectd, Skip, bpf_programs, check,  # noqa: E402
+from harness import (Collectd, Skip, bpf_programs, check,  # noqa: E402
                      is_root, online_cores, run_tests, say, wait_for)
 from softirq import Network, SoftirqBurner  # noqa: E402
 
 OPTIONS = "<Load>\n  ReportSoftirq true\n</Load>"
 VECTORS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet",
            "sched", "hrtimer", "rcu")
-CONTEXTS = ("idle", "tasks", "ksoftirqd")
 PERIOD_US, SPIN_US = 1000, 300
 # The time from the tracepoint to the timer and back, which the log does not include.
 PER_FIRE = 100 * 25 / PERIOD_US  # percent of time
@@ -30,7 +29,7 @@ class Reported:
     def __init__(self, collectd, core):
         self.of = {}
         for name in ("hardirq", "softirq_all",
-                     *(f"softirq_{part}" for part in CONTEXTS + VECTORS)):
+                     *(f"softirq_{part}" for part in VECTORS)):
             self.of[name] = {value.time: value.value for value in
                              collectd.of(f"percore-{core}/percent-{name}")}
         self.times = sorted(self.of["softirq_all"])
@@ -45,15 +44,13 @@ class Reported:
 
     def check_sums(self):
         """Checks what must be true under every load: values are between 0 and 100, and
-        the softirq times by context and by vector both add up to the softirq time."""
+        the softirq times by kind add up to the softirq time."""
         for when in self.times:
             values = {name: self.value(name, when) for name in self.of}
             check(all(0 <= value <= 100 for value in values.values()), values)
             whole = values["softirq_all"]
-            check(values["hardirq"] + whole <= 100 + CSV, values)
-            for parts in (CONTEXTS, VECTORS):
-                total = sum(values[f"softirq_{part}"] for part in parts)
-                check(abs(total - whole) < CSV, values)
+            total = sum(values[f"softirq_{part}"] for part in VECTORS)
+            check(abs(total - whole) < CSV, values)
 
 
 def need_clock():
@@ -64,15 +61,12 @@ def need_clock():
         raise Skip("loading BPF programs needs root")
 
 
-def watch(core, busy=False):
-    """Runs the burner for INTERVALS intervals and, if `busy`, a task on its core.
-    Returns the reported values, the begin and the end of the window from the second
-    interval on, and how many percent of this window the burner spun and tasks ran."""
-    spinner = ["taskset", "-c", str(core), sys.executable, "-c",
-               "while True: pass"]
+def watch(core):
+    """Runs the burner for INTERVALS intervals. Returns the reported values, the begin and
+    the end of the window from the second interval on, and how many percent of this window
+    the burner spun."""
     with SoftirqBurner(core, PERIOD_US, SPIN_US) as burner, \
-            Collectd(OPTIONS) as collectd, \
-            (Child(spinner) if busy else Child(["true"])):
+            Collectd(OPTIONS) as collectd:
         collectd.start()
         collectd.wait_for_value(f"percore-{core}/percent-softirq_all", 60,
                                 count=INTERVALS)
@@ -80,9 +74,8 @@ def watch(core, busy=False):
         reported = Reported(collectd, core)
         begin, end = reported.times[0], reported.times[INTERVALS - 1]
         ahead = time.time() - time.monotonic()
-        spun, tasks, _ = burner.between(begin - ahead, end - ahead)
-    share = 100 / (end - begin)
-    return reported, (begin, end), spun * share, tasks * share
+        spun = burner.between(begin - ahead, end - ahead)[0]
+    return reported, (begin, end), spun * 100 / (end - begin)
 
 
 def test_timer():
@@ -90,37 +83,13 @@ def test_timer():
     that the timer logged"""
     need_clock()
     core = online_cores()[-1]
-    reported, window, spun, _ = watch(core)
+    reported, window, spun = watch(core)
     shown = reported.mean("softirq_hrtimer", *window)
     say(f"log {spun:.2f} %, softirq_hrtimer {shown:.2f} %, all softirqs "
         f"{reported.mean('softirq_all', *window):.2f} %, hard interrupts "
         f"{reported.mean('hardirq', *window):.2f} %")
     check(spun - ROUNDING <= shown <= spun + PER_FIRE + ROUNDING, shown)
     reported.check_sums()
-
-
-def test_contexts():
-    """softirq time is reported as softirq_tasks while a task runs on the core, and
-    otherwise mostly as softirq_idle"""
-    need_clock()
-    core = online_cores()[-1]
-    reported, window, spun, _ = watch(core, busy=True)
-    tasks = reported.mean("softirq_tasks", *window)
-    idle = reported.mean("softirq_idle", *window)
-    say(f"beside a task: log {spun:.2f} %, in tasks {tasks:.2f} %, while idle "
-        f"{idle:.2f} %")
-    check(tasks >= 0.9 * spun and idle <= 0.1 * spun, reported.of)
-    reported, window, spun, others = watch(core)
-    idle = reported.mean("softirq_idle", *window)
-    tasks = reported.mean("softirq_tasks", *window)
-    say(f"alone: log {spun:.2f} %, while idle {idle:.2f} %, in tasks "
-        f"{tasks:.2f} %; tasks took {others:.1f} % of the time")
-    reported.check_sums()
-    if harness.CPUACCT is None or others > 30:
-        raise Skip("other tasks use the core")
-    # The share of softirqs that interrupt a task is the share of tasks in the time that
-    # softirqs leave.
-    check(idle >= spun * (1 - 1.5 * others / (100 - spun)) - ROUNDING, idle)
 
 
 def test_packets():

@@ -19,7 +19,9 @@ from harness import (Burner, Child, Skip, bpf_programs, check,  # noqa: E402
 from terminal import on_terminal  # noqa: E402
 from test_json_schema import obeys, validator  # noqa: E402
 
-METHODS = ("bpf-timer", "thread", "passive")
+METHODS = ("bpf-timer", "thread")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WULT_RESULT = f"{ROOT}/contrib/wake/wult-result"
 COUNT = 500
 SECONDS = 4
 USAGE_SHARE = 0.005
@@ -90,8 +92,7 @@ def test_every_method_obeys_the_schema():
                             for other in state["metrics"]
                             if other["metric"] == metric["metric"])
                 check(metric["count"] == count, str(document))
-            check((document["armed"] == 0) == (method == "passive"), str(document))
-            check(method == "passive" or document["armed"] == document["datapoints"]
+            check(document["armed"] == document["datapoints"]
                   + sum(document["dropped"].values()), str(document))
 
 
@@ -224,8 +225,8 @@ def test_killed():
 
 
 def test_only_the_bpf_timer_loads_a_timer():
-    """the methods thread and passive load no program that uses a BPF timer, which
-    kernels with PREEMPT_RT would refuse"""
+    """the method thread loads no program that uses a BPF timer, which kernels with
+    PREEMPT_RT would refuse"""
     need_bpf()
     core = str(online_cores()[0])
     for method in METHODS:
@@ -245,7 +246,7 @@ def test_without_rights():
     if not is_root():
         raise Skip("becoming another user needs root")
     weak = ["setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all"]
-    for options in ([], ["--method", "thread"], ["--method", "passive"]):
+    for options in ([], ["--method", "thread"]):
         done = run_as(weak, str(online_cores()[0]), "--time", "1", *options)
         check(done.returncode == 1 and done.stdout == "", done.stderr)
         for words in ("CAP_BPF and CAP_PERFMON", "as root"):
@@ -319,27 +320,44 @@ def test_terminal():
 # Results for wult
 
 
-def test_wult_reads_the_result():
-    """--outdir writes what wult reads: each row has a value of the right type in each
-    column, info.yml has the keys of format 1.3, and the figures are those of --json"""
+def measure_for_wult(folder, *options):
+    """Writes a result; returns the finished process."""
+    return subprocess.run([WULT_RESULT, "--percore", PERCORE, folder,
+                           str(online_cores()[0]), *options],
+                          capture_output=True, text=True, check=False, timeout=TIMEOUT)
+
+
+def rows_of(path):
+    """Returns the rows of a file, all of which must be complete."""
+    with open(path, encoding="ascii") as file:
+        text = file.read()
+    check(text.endswith("\n"), text[-100:])
+    rows = list(csv.DictReader(text.splitlines()))
+    check(all(None not in row and None not in row.values() for row in rows), text[-200:])
+    return rows
+
+
+def info_of(folder):
+    with open(f"{folder}/info.yml", encoding="ascii") as file:
+        return dict(re.findall(r"^(\w+): (.*)$", file.read(), re.M))
+
+
+def test_datapoints():
+    """--csv writes each datapoint as a row with a value of the right type in each column,
+    and the figures are those of --json"""
     need_bpf()
     types = {"IntrOff": {"True": True, "False": False}.__getitem__, "ReqCState": str}
-    for method in ("bpf-timer", "thread"):
+    for method in METHODS:
         with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
-            folder = os.path.join(above, "result")
-            document = measure(online_cores()[0], method, "--outdir", folder)
+            document = measure(online_cores()[0], method, "--csv", f"{above}/rows")
             if document["datapoints"] == 0:
                 raise Skip("the core was never idle")
-            with open(f"{folder}/datapoints.csv", encoding="ascii") as file:
-                rows = list(csv.DictReader(file))
-            with open(f"{folder}/info.yml", encoding="ascii") as file:
-                info = dict(re.findall(r"^(\w+): (.*)$", file.read(), re.M))
+            rows = rows_of(f"{above}/rows")
         check(len(rows) == document["datapoints"], str(len(rows)))
         check({"IntrLatency", "WakeLatency", "SilentTime", "LDist", "IntrOff",
                "ReqCState"} <= rows[0].keys(), str(rows[0]))
         check(("UserLatency" in rows[0]) == (method == "thread"), str(rows[0]))
         for row in rows:
-            check(None not in row and None not in row.values(), str(row))
             for name, value in row.items():
                 value = types.get(name, float)(value)
                 check(value == value and value not in ("", math.inf), str(row))
@@ -349,50 +367,49 @@ def test_wult_reads_the_result():
             check(len(values) == metric["count"] and
                   abs(min(values) - metric["min_us"]) < 0.001 and
                   abs(max(values) - metric["max_us"]) < 0.01, str(metric))
-        check(info["toolname"] == "wult" and info["format_version"] == "'1.3'" and
-              info["cpu"] == str(online_cores()[0]) and
-              {"toolver", "reportid", "date", "devid", "devdescr", "resolution",
-               "duration"} <= info.keys(), str(info))
-        check(info["ended"] in ("'count'", "'time'") and
-              info["armed"] == str(document["armed"]), str(info))
+
+
+def test_wult_reads_the_result():
+    """contrib/wake/wult-result writes what wult reads: info.yml has the keys of format 1.3,
+    and a row of datapoints.csv is a datapoint"""
+    need_bpf()
+    with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
+        done = measure_for_wult(f"{above}/result", "--count", "200", "--time", "5")
+        if not os.path.exists(f"{above}/result"):
+            raise Skip("the core was never idle")
+        rows, info = rows_of(f"{above}/result/datapoints.csv"), info_of(f"{above}/result")
+    check(info["toolname"] == "wult" and info["format_version"] == "'1.3'" and
+          info["cpu"] == str(online_cores()[0]) and
+          info["devid"] in METHODS and info["datapoints"] == str(len(rows)) and
+          {"toolver", "reportid", "date", "devdescr", "resolution", "duration"}
+          <= info.keys(), str(info))
+    check(info["ended"] == f"'exit status {done.returncode}'", str(info))
 
 
 def test_results_are_not_overwritten():
-    """a directory with a result, or that cannot be made, is refused before anything is
-    measured"""
-    core = str(online_cores()[0])
+    """a directory or a file that exists, or that cannot be made, is refused before anything
+    is measured"""
+    long = ["--time", "3600", "--count", "100000000"]
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as folder:
-        with open(f"{folder}/info.yml", "w", encoding="ascii") as file:
-            file.write("toolname: wult\n")
-        for where, said in ((folder, "never overwritten"),
-                            (f"{folder}/info.yml", "Not a directory"),
+        done = measure_for_wult(folder, *long)
+        check(done.returncode == 1 and "never overwritten" in done.stderr, done.stderr)
+        with open(f"{folder}/rows", "w", encoding="ascii") as file:
+            file.write("mine\n")
+        for where, said in ((f"{folder}/rows", "File exists"),
+                            (f"{folder}/rows/x", "Not a directory"),
                             (f"{folder}/none/x", "No such file")):
-            # A measurement that began without this check would exceed the time limit
-            # of run().
-            done = run("wake", core, "--time", "3600", "--count", "100000000",
-                       "--outdir", where)
+            done = run("wake", str(online_cores()[0]), *long, "--csv", where)
             check(done.returncode == 1 and said in done.stderr and where in done.stderr
                   and done.stdout == "", done.stderr)
-        with open(f"{folder}/info.yml", encoding="ascii") as file:
-            check(file.read() == "toolname: wult\n", "overwritten")
-
-
-def test_passive_has_no_result():
-    """--outdir refuses the method passive, because `wult report` refuses a result
-    without LDist"""
-    with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
-        done = run("wake", "--method", "passive", "--outdir", f"{above}/result")
-        check(done.returncode == 2 and "another --method" in done.stderr,
-              done.stderr)
-        check(not os.listdir(above), "a directory without a result")
+        with open(f"{folder}/rows", encoding="ascii") as file:
+            check(file.read() == "mine\n", "overwritten")
 
 
 def test_no_datapoints():
     """a measurement without datapoints fails, says what to do, and writes no result"""
     need_bpf()
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
-        done = run("wake", str(online_cores()[0]), "--pause", "60000", "--time",
-                   "0.1", "--outdir", f"{above}/result")
+        done = measure_for_wult(f"{above}/result", "--pause", "60000", "--time", "0.1")
         check(done.returncode == 1 and "gave 0 datapoints of 1 events" in done.stderr,
               done.stderr)
         check(not os.listdir(above), "a result without datapoints")
@@ -400,61 +417,43 @@ def test_no_datapoints():
 
 def begin_result(folder):
     """Starts a long measurement, and waits for its first datapoints."""
-    process = Child([PERCORE, "wake", str(online_cores()[0]), "--time", "60", "--count",
-                     "1000000", "--outdir", folder],
-                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = Child([WULT_RESULT, "--percore", PERCORE, folder, str(online_cores()[0]),
+                     "--time", "60", "--count", "1000000"],
+                    stderr=subprocess.PIPE, text=True)
     path = f"{folder}/datapoints.csv"
     try:
         wait_for(lambda: os.path.exists(path) and os.path.getsize(path) > 100,
                  "no datapoints")
     except AssertionError:
-        process.kill()
+        process.terminate()
         process.communicate()
         raise Skip("the core was never idle") from None
     return process
 
 
-def rows_of(folder):
-    """Returns the rows of a result, all of which must be complete."""
-    with open(f"{folder}/datapoints.csv", encoding="ascii") as file:
-        text = file.read()
-    check(text.endswith("\n"), text[-100:])
-    rows = list(csv.DictReader(text.splitlines()))
-    check(all(None not in row and None not in row.values() for row in rows), text[-200:])
-    return rows
-
-
-def ending_of(folder):
-    with open(f"{folder}/info.yml", encoding="ascii") as file:
-        return re.search(r"^ended: '([^']*)'$", file.read(), re.M)[1]
-
-
 def test_result_can_be_read_while_it_is_written():
-    """while a result is being written, and after kill -9, its rows are complete, and
-    info.yml says that it had no end; a new measurement refuses the directory and says
-    where the reason is"""
+    """while a result is being written, its rows are complete and info.yml says that it has
+    no end yet; a signal ends the measurement and keeps what was measured"""
     need_bpf()
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
         folder = f"{above}/result"
         process = begin_result(folder)
         for _ in range(300):
-            rows = rows_of(folder)
-            check(rows and ending_of(folder) == "running", f"{len(rows)}")
-        process.kill()
-        process.wait()
-        rows_of(folder)
-        check(ending_of(folder) == "running", ending_of(folder))
-        done = run("wake", str(online_cores()[0]), "--outdir", folder)
-        check(done.returncode == 1 and "info.yml says how that measurement ended" in done.stderr,
-              done.stderr)
+            rows = rows_of(f"{folder}/datapoints.csv")
+            check(rows and info_of(folder)["ended"] == "'running'", f"{len(rows)}")
+        process.terminate()
+        process.communicate(timeout=30)
+        rows = rows_of(f"{folder}/datapoints.csv")
+        info = info_of(folder)
+        check(info["datapoints"] == str(len(rows)) and "exit status" in info["ended"],
+              str(info))
 
 
 def test_full_disk():
-    """on a disk that becomes full, a measurement ends, says so, and leaves whole rows and
-    in info.yml the reason"""
+    """on a disk that becomes full, a measurement ends, says so, and leaves whole rows"""
     need_bpf()
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "small", above],
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24k", "small", above],
                               capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Skip(done.stderr.strip())
@@ -465,8 +464,8 @@ def test_full_disk():
             if "too few for a result" in said:
                 raise Skip("the core was hardly ever idle")
             check(process.returncode == 1 and "No space left on device" in said, said)
-            check(len(rows_of(folder)) > 50, str(len(rows_of(folder))))
-            check("No space left on device" in ending_of(folder), ending_of(folder))
+            rows = rows_of(f"{folder}/datapoints.csv")
+            check(len(rows) > 50, str(len(rows)))
         finally:
             subprocess.run(["umount", above], check=False)
 
@@ -513,8 +512,7 @@ def test_latency_limit():
     try:
         with open("/dev/cpu_dma_latency", "wb", buffering=0) as file:
             file.write((0).to_bytes(4, "little"))
-            done = run("wake", str(online_cores()[0]), "--time", "0.2", "--json",
-                       "--budget", "20")
+            done = run("wake", str(online_cores()[0]), "--time", "0.2", "--json")
     except OSError as error:
         raise Skip(str(error)) from None
     check(worked(done), done.stderr)

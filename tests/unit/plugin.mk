@@ -7,7 +7,6 @@ plugin_unit_tests = \
 	tests/unit/test_plugin_faults \
 	tests/unit/test_plugin_life \
 	tests/unit/test_plugin_map \
-	tests/unit/test_plugin_notify \
 	tests/unit/test_plugin_wake
 check_PROGRAMS += $(plugin_unit_tests)
 TESTS += $(plugin_unit_tests)
@@ -38,8 +37,6 @@ tests_unit_test_plugin_life_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_life_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_map_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_map_LDADD = $(plugin_unit_ldadd)
-tests_unit_test_plugin_notify_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_notify_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_wake_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_wake_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_wake_LDFLAGS = -Wl,--wrap=clock_gettime

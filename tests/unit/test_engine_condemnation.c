@@ -115,6 +115,35 @@ TEST(one_line_names_both_sources_and_why) {
   assert_int_equal(play_said(&play, "core 1", "mperf", "idle", "%"), 1);
 }
 
+static enum journal_level changes[8];
+static int changes_len;
+
+static void note_change(void *context, enum journal_level level,
+                        const char *line) {
+  (void)context;
+  assert_non_null(strstr(line, "gives way"));
+  if (changes_len < 8)
+    changes[changes_len++] = level;
+}
+
+TEST(each_change_of_source_is_told_once_as_worse_better_or_lost) {
+  PLAY(4);
+  play.journal.journal.change = note_change;
+  play.options.journal = play.journal.journal;
+  changes_len = 0;
+  play_open_for(&play, 3);
+  assert_int_equal(changes_len, 0); /* the first source */
+  play.fake->procstat = false;
+  play_sample(&play, 1000 * MS);
+  play_sample(&play, 1000 * MS);
+  play.fake->procstat = true;
+  play_seconds(&play, 3);
+  assert_int_equal(changes_len, 2);
+  assert_int_equal(changes[0], JOURNAL_ERROR);
+  assert_int_equal(changes[1], JOURNAL_NOTICE);
+  assert_int_equal(play_said(&play, "cores 0-3", "gives way"), 2);
+}
+
 TEST(a_source_is_condemned_per_core) {
   PLAY_WITH(start(&play, 0.5, 0.4));
   uint64_t epoch = play_core(&play, 0)->total.epoch;

@@ -9,8 +9,8 @@
 #include "unit.h"
 
 #include "board/load.h"
-#include "cycles/bounds.h"
 #include "cycles/engine_private.h"
+#include "cycles/totals.h"
 #include "play.h"
 
 #include <sched.h>
@@ -558,7 +558,8 @@ static void sample(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     play->fake->cores[i].column_ns[3] += life->model[i].misread;
   int status = take_sample(life, late);
-  /* Without steal columns, none moves while nearly all of the time is stolen. */
+  /* Without steal columns, none moves while nearly all of the time is stolen.
+   */
   bool no_columns = life->no_columns || play->engine->stat_still;
   if (status != 0 && !no_columns) {
     describe(life);

@@ -40,10 +40,9 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
   return files->read_file(files->context, path, buffer, size);
 }
 
-static int open_or_load(struct programs *programs, enum clock_kind kind,
-                        const bool *state0_polls, char why[WHY_SIZE]) {
+static int open_or_load(struct programs *programs, const bool *state0_polls,
+                        char why[WHY_SIZE]) {
   programs->pinned = state0_polls == NULL;
-  assert_int_equal(kind, CLOCK_IDLE);
   snprintf(why, WHY_SIZE, state0_polls == NULL ? "no pin" : "no rights");
   if (state0_polls == NULL)
     return play->open_status;
@@ -51,7 +50,8 @@ static int open_or_load(struct programs *programs, enum clock_kind kind,
   return play->load_status;
 }
 
-static int read_words(const struct programs *programs, void *words, int cores) {
+static int read_words(const struct programs *programs, int64_t *words,
+                      int cores) {
   (void)programs;
   play->reads++;
   bool slow = play->reads > play->slow_reads_after &&
@@ -114,14 +114,13 @@ static struct reading {
 } reading;
 
 static int clock_core(struct play *play, int core, struct reading *reading) {
-  reading->time_ns = play->clock->kernel.time_ns;
-  reading->bracket_ns = play->clock->kernel.bracket_ns;
+  reading->time_ns = play->clock->time_ns;
+  reading->bracket_ns = play->clock->bracket_ns;
   return idle_clock_core(play->clock, core, &reading->halted_ns);
 }
 
 static int read_core(struct play *play, int core, struct reading *reading) {
-  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
-                   0);
+  assert_int_equal(idle_clock_read(play->clock), 0);
   return clock_core(play, core, reading);
 }
 
@@ -227,8 +226,7 @@ TEST(reads_that_all_take_too_long_give_no_value) {
   play->words[0] = 1;
   play->read_takes_ns = 101000000;
   play->fast_reads_after = 100;
-  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
-                   -EAGAIN);
+  assert_int_equal(idle_clock_read(play->clock), -EAGAIN);
   assert_int_equal(clock_core(play, 0, &reading), -ENODATA);
 }
 
@@ -261,8 +259,7 @@ TEST(words_are_those_of_possible_cores_only) {
 TEST(another_number_of_words_than_cores_ends_the_clock) {
   open_clock(play, true);
   play->words_len = 3;
-  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
-                   -EINVAL);
+  assert_int_equal(idle_clock_read(play->clock), -EINVAL);
 }
 
 static void add_idle_driver(struct play *play, int core, const char *state0) {
@@ -276,13 +273,13 @@ static void add_idle_driver(struct play *play, int core, const char *state0) {
 TEST(the_pinned_clock_is_taken_before_one_is_loaded) {
   play->open_status = 0;
   assert_int_equal(open_clock(play, true), 0);
-  assert_true(play->clock->kernel.programs.pinned);
+  assert_true(play->clock->programs.pinned);
 }
 
 TEST(without_a_pin_nothing_is_loaded_unless_asked) {
   assert_int_equal(open_clock(play, false), -ENOENT);
   assert_int_equal(open_clock(play, true), 0);
-  assert_false(play->clock->kernel.programs.pinned);
+  assert_false(play->clock->programs.pinned);
 }
 
 TEST(a_pin_that_is_not_trusted_is_not_replaced) {

@@ -84,8 +84,8 @@ TEST(wake_latency_has_a_method_and_a_pause) {
   assert_accepted("<WakeLatency>\nPause 12.5\n</WakeLatency>");
   assert_null(config.wake_latency.method);
   assert_true(config.wake_latency.pause_ms == 12.5);
-  assert_accepted("<WakeLatency>\nMethod \"passive\"\n</WakeLatency>");
-  assert_string_equal(config.wake_latency.method, "passive");
+  assert_accepted("<WakeLatency>\nMethod \"thread\"\n</WakeLatency>");
+  assert_string_equal(config.wake_latency.method, "thread");
 }
 
 TEST(options_of_wake_latency_add_up) {
@@ -164,7 +164,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
   assert_true(options.figures.schedstat);
-  assert_true(config.load.report_softirq);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
   assert_int_equal(options.figures.periods_len, 5);

@@ -22,7 +22,7 @@ static void set_up(void) {
  * Snapshots
  */
 
-#define SOFTIRQ_KINDS 4 /* that have run */
+#define KINDS_THAT_HAVE_RUN 4
 
 static void fill_core(struct core_figures *core, int number) {
   *core = (struct core_figures){
@@ -43,11 +43,9 @@ static void fill_core(struct core_figures *core, int number) {
       .frequency_hz = 2.5e9,
       .waiting = 0.75,
       .switches = 12345,
-      .softirq = {.hard = 0.015,
-                  .softirq = 0.35,
-                  .context = {0.2, 0.1, 0.05},
-                  .vector = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025,
-                             NAN}},
+      .softirq = {.all = 0.35,
+                  .kind = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025, NAN,
+                           0.015}},
       .ipc = 1.25,
       .ipc_running = 0.5,
       .counter_running = 1,
@@ -122,7 +120,7 @@ static void report_everything(void) {
   config.sampler.engine.bounds = true;
   config.load.sample_interval_s = 1;
   config.load.report_hidden = config.load.report_self = true;
-  config.load.report_time = config.load.report_softirq = true;
+  config.load.report_time = config.sampler.figures.softirq = true;
   config.sampler.engine.frequency = config.sampler.engine.ipc = true;
   config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
 }
@@ -287,9 +285,6 @@ TEST(every_option_adds_its_values) {
   assert_value("percore-0/percent-softirq", 4);
   assert_value("percore-0/percent-hardirq", 1.5);
   assert_value("percore-0/percent-softirq_all", 35);
-  assert_value("percore-0/percent-softirq_idle", 20);
-  assert_value("percore-0/percent-softirq_tasks", 10);
-  assert_value("percore-0/percent-softirq_ksoftirqd", 5);
   assert_value("percore-0/percent-softirq_timer", 12.5);
   assert_value("percore-0/percent-softirq_net_rx", 20);
   assert_value("percore-0/percent-softirq_sched", 0);
@@ -501,10 +496,10 @@ TEST(the_documents_say_what_a_host_costs) {
               "a host with 256 cores produces %zu", largest.values);
   assert_says("contrib/collectd/rrdtool.conf",
               "a host with 256 cores are written to %zu files", largest.values);
-  config.load.report_softirq = true;
+  config.sampler.figures.softirq = true;
   assert_says("contrib/collectd/FLEET.md",
               "ReportSoftirq adds %zu values for each core",
-              measure(1, 0).values - one.values - SOFTIRQ_KINDS);
+              measure(1, 0).values - one.values - KINDS_THAT_HAVE_RUN);
 }
 
 TEST(the_table_of_the_fleet_page_is_what_is_dispatched) {

@@ -7,6 +7,9 @@
 #include "plugin/region_workers.h"
 #include "poller/poller.h"
 
+#include <semaphore.h>
+#include <unistd.h>
+
 #include "unit.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -360,6 +363,40 @@ TEST(messages_of_the_sampler_are_logged_at_their_level) {
   const struct journal *journal = &stub.options.engine.journal;
   journal->write(journal->context, JOURNAL_WARNING, "a line");
   assert_non_null(fake_logged(LOG_WARNING, "percore: a line"));
+}
+
+static sem_t may_go_on;
+
+static void block(const notification_t *note) {
+  (void)note;
+  sem_wait(&may_go_on);
+}
+
+TEST(a_change_of_source_is_notified_aside_with_the_line_of_the_log) {
+  int threads = unit_count_threads();
+  sem_init(&may_go_on, 0, 0);
+  fake.notified = block;
+  assert_int_equal(fake.init(), 0);
+  const struct journal *journal = &stub.options.engine.journal;
+  journal->change(journal->context, JOURNAL_WARNING, "core 1: mperf, idle");
+  sem_post(&may_go_on);
+  while (unit_count_threads() > threads)
+    usleep(100);
+  assert_int_equal(fake.notifications_len, 1);
+  const notification_t *note = &fake.notifications[0];
+  assert_string_equal(note->message, "core 1: mperf, idle");
+  assert_int_equal(note->severity, NOTIF_WARNING);
+  assert_string_equal(note->plugin, "percore_host");
+  assert_string_equal(note->plugin_instance, "self");
+  fake.notified = NULL;
+}
+
+TEST(without_send_notifications_a_change_of_source_is_only_logged) {
+  oconfig_item_t *block = fake_config("SendNotifications false");
+  assert_int_equal(fake.config(block), 0);
+  fake_config_free(block);
+  assert_int_equal(fake.init(), 0);
+  assert_null(stub.options.engine.journal.change);
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = set_up,

@@ -207,10 +207,10 @@ TEST(the_options_reach_the_survey) {
   end();
   assert_int_equal(play.options.method, WAKE_ANY);
   assert_int_equal(play.options.pause_ns, 0);
-  start("<WakeLatency>\nMethod \"passive\"\nPause 0.5\n</WakeLatency>");
+  start("<WakeLatency>\nMethod \"thread\"\nPause 0.5\n</WakeLatency>");
   burst();
   end();
-  assert_int_equal(play.options.method, WAKE_PASSIVE);
+  assert_int_equal(play.options.method, WAKE_THREAD);
   assert_int_equal(play.options.pause_ns, 500000);
 }
 

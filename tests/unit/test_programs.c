@@ -4,7 +4,6 @@
 
 #include "base/bpf.h"
 #include "cycles/programs.h"
-#include "cycles/softirq_words.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -18,15 +17,10 @@ enum { MAP_FD = 100000, FILES = 40, CORES = 4 };
 /* What a skeleton loads, in the order of the source. */
 enum {
   IDLE_MAP_FD = 200000,
-  SOFTIRQ_MAP_FD,
   ON_IDLE_FD,
   ON_IDLE_WITHOUT_POLL_FD,
   ON_INTERRUPT_FD,
   ON_START_FD,
-  ON_HARD_ENTRY_FD,
-  ON_HARD_EXIT_FD,
-  ON_SOFTIRQ_ENTRY_FD,
-  ON_SOFTIRQ_EXIT_FD,
   LINK_FD,
 };
 
@@ -295,12 +289,11 @@ static int read_words(void) {
 
 /* Loads a clock on a kernel that lacks a tracepoint, unless that is NULL, or
  * refuses it with another error. */
-static int load_without(const char *tracepoint, int error, enum clock_kind kind,
-                        bool state0_polls) {
+static int load_without(const char *tracepoint, int error, bool state0_polls) {
   setup();
   kernel.refused = tracepoint;
   kernel.error = error;
-  int status = programs_load(&programs, kind, state0_polls, why);
+  int status = programs_load(&programs, state0_polls, why);
   if (status == -ENOSYS) {
     print_message("skipped: %s\n", why);
     skip();
@@ -321,7 +314,7 @@ static bool ends_with(const char *text, const char *end) {
 
 TEST(halts_begin_after_all_that_ends_them_is_attached) {
   for (int polls = 0; polls < 2; polls++) {
-    assert_int_equal(load_without(NULL, 0, CLOCK_IDLE, polls), 0);
+    assert_int_equal(load_without(NULL, 0, polls), 0);
     assert_true(ends_with(kernel.said, "attach softirq_entry\n"
                                        "attach irq_handler_entry\n"
                                        "attach cpu_idle\n"));
@@ -333,7 +326,6 @@ TEST(halts_begin_after_all_that_ends_them_is_attached) {
     assert_int_equal(programs.map, IDLE_MAP_FD);
     assert_int_equal(programs.start, ON_START_FD);
     assert_int_equal(programs.links[0], LINK_FD + last);
-    assert_int_equal(programs.value_size, sizeof(int64_t));
   }
 }
 
@@ -349,72 +341,39 @@ TEST(hrtimers_end_halts_where_the_timer_is_not_known_to_have_a_tracepoint) {
                {NULL, false}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     timer.name = cases[i].timer;
-    assert_int_equal(load_without(NULL, 0, CLOCK_IDLE, true), 0);
+    assert_int_equal(load_without(NULL, 0, true), 0);
     assert_int_equal(was_attached("hrtimer_expire_entry"), !cases[i].known);
     if (timer.name != NULL)
       assert_int_equal(fcntl(timer.fd, F_GETFD), -1);
   }
 }
 
-TEST(softirqs_begin_after_all_that_ends_them_is_attached) {
-  assert_int_equal(load_without(NULL, 0, CLOCK_SOFTIRQ, false), 0);
-  assert_true(ends_with(kernel.said, "attach irq_handler_exit\n"
-                                     "attach irq_handler_entry\n"
-                                     "attach softirq_exit\n"
-                                     "attach softirq_entry\n"));
-  static const int order[] = {ON_HARD_EXIT_FD, ON_HARD_ENTRY_FD,
-                              ON_SOFTIRQ_EXIT_FD, ON_SOFTIRQ_ENTRY_FD};
-  for (int i = 0; i < 4; i++)
-    assert_int_equal(kernel.programs[kernel.programs_len - 4 + i], order[i]);
-  assert_int_equal(programs.value_size, sizeof(struct softirq_words));
-  assert_int_equal(programs.map, SOFTIRQ_MAP_FD);
-  assert_int_equal(programs.start, -1);
-}
-
 TEST(a_clock_without_a_tracepoint_that_it_needs_is_not_loaded) {
-  static const struct {
-    const char *tracepoint;
-    enum clock_kind kind;
-  } needed[] = {{"cpu_idle", CLOCK_IDLE},
-                {"irq_handler_entry", CLOCK_IDLE},
-                {"softirq_entry", CLOCK_IDLE},
-                {"softirq_exit", CLOCK_SOFTIRQ},
-                {"irq_handler_exit", CLOCK_SOFTIRQ}};
+  static const char *const needed[] = {"cpu_idle", "irq_handler_entry",
+                                       "softirq_entry"};
   for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
-    assert_int_equal(
-        load_without(needed[i].tracepoint, ENOENT, needed[i].kind, true),
-        -ENOENT);
-    assert_non_null(strstr(why, needed[i].tracepoint));
+    assert_int_equal(load_without(needed[i], ENOENT, true), -ENOENT);
+    assert_non_null(strstr(why, needed[i]));
     assert_int_equal(programs.map, -1);
   }
 }
 
 #ifdef __x86_64__
 TEST(a_kind_of_interrupt_without_tracepoints_keeps_no_clock_from_running) {
-  assert_int_equal(load_without("reschedule_entry", ENOENT, CLOCK_IDLE, true),
-                   0);
+  assert_int_equal(load_without("reschedule_entry", ENOENT, true), 0);
   assert_true(was_attached("local_timer_entry"));
-  assert_int_equal(load_without("reschedule_entry", EPERM, CLOCK_IDLE, true),
-                   -EPERM);
+  assert_int_equal(load_without("reschedule_entry", EPERM, true), -EPERM);
 }
 
-/* Otherwise, all time from then on would be that of an interrupt. */
-TEST(no_interrupt_begins_whose_end_has_no_tracepoint) {
-  assert_int_equal(
-      load_without("reschedule_exit", ENOENT, CLOCK_SOFTIRQ, false), 0);
-  assert_false(was_attached("reschedule_entry"));
-  assert_true(was_attached("local_timer_entry"));
-  assert_true(was_attached("call_function_entry"));
-}
 #endif
 
 TEST(programs_that_may_not_be_loaded_are_explained) {
   kernel.unprivileged = true;
-  assert_true(programs_load(&programs, CLOCK_IDLE, true, why) < 0);
+  assert_true(programs_load(&programs, true, why) < 0);
   assert_string_equal(kernel.said, "");
   if (strstr(why, "built without") == NULL)
     assert_non_null(strstr(why, "CAP_BPF and CAP_PERFMON"));
-  assert_int_equal(load_without("run", EPERM, CLOCK_IDLE, true), -EPERM);
+  assert_int_equal(load_without("run", EPERM, true), -EPERM);
   assert_non_null(strstr(why, "seccomp"));
 }
 

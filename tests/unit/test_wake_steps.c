@@ -157,32 +157,6 @@ TEST(a_timer_that_is_not_armed_is_no_datapoint) {
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 0);
 }
 
-TEST(passive_takes_the_first_of_the_timers_of_an_interrupt) {
-  steps = (struct wake_steps){.is_passive = 1};
-  /* If the core is woken with interrupts on, the datapoint is complete at the
-   * wake-up. */
-  wake_on_idle(&steps, 1000, 1);
-  wake_on_interrupt(&steps, 5100, 236);
-  assert_false(wake_on_expire(&steps, 5200, 1, 5050));
-  assert_false(wake_on_expire(&steps, 5210, 2, 5000));
-  assert_false(wake_on_expire(&steps, 5220, 3, 5080));
-  assert_true(wake_on_wake(&steps, 5300));
-  assert_int_equal(steps.event.ltime, 5000);
-  /* If the core is woken with interrupts off, the datapoint is complete when
-   * the core becomes idle again. */
-  wake_on_idle(&steps, 6000, 2);
-  assert_false(wake_on_wake(&steps, 7100));
-  wake_on_interrupt(&steps, 7200, 236);
-  assert_false(wake_on_expire(&steps, 7300, 1, 7050));
-  assert_false(wake_on_expire(&steps, 7310, 2, 7000));
-  assert_true(wake_on_idle(&steps, 8000, 2));
-  assert_int_equal(steps.event.ltime, 7000);
-  assert_int_equal(steps.event.tai, 7100);
-  /* A wake-up without an expired timer does not make a datapoint. */
-  assert_false(wake_on_wake(&steps, 9000));
-  assert_false(wake_on_idle(&steps, 9100, 2));
-}
-
 /* ---------------------------------------------------------------------------
  * Every event has a reason
  */

@@ -306,15 +306,6 @@ TEST(a_pause_makes_bursts_longer) {
   assert_int_equal(datapoints(0), PROBES);
 }
 
-TEST(passive_listens_as_long_as_probes_may_take) {
-  options.method = play.method = WAKE_PASSIVE;
-  play.slow_ns = NS * 3600; /* is_done never becomes true */
-  open_again();
-  run_rounds(1, 1);
-  assert_near((double)(play.now_ns % (ROUND_S * NS)) / NS, 0.5, 0.021);
-  assert_int_equal(datapoints(0), PROBES);
-}
-
 TEST(why_a_thread_replaces_the_bpf_timer_is_said) {
   play.why = "no timers here";
   open_again();

@@ -53,7 +53,7 @@ TEST(less_than_a_twentieth_of_the_events_is_no_result) {
   struct wake_collect_status *status = &run.status;
   assert_false(wake_collect_has_result(status));
   status->datapoints = 22;
-  assert_true(wake_collect_has_result(status)); /* passive: nothing is armed */
+  assert_true(wake_collect_has_result(status));
   status->armed = 440;
   assert_true(wake_collect_has_result(status));
   status->armed = 441;
@@ -127,7 +127,6 @@ static size_t widest_line(const char *text) {
 
 TEST(the_lines_of_a_long_measurement_fit_80_columns) {
   static const char *const name = "a-name-of-31-bytes_0123456789.x";
-  run.budget_us = 4;
   run.status = (struct wake_collect_status){.core = 1000,
                                             .seconds = 86400,
                                             .method = "bpf-timer",

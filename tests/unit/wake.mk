@@ -2,7 +2,6 @@
 if TESTS_ENABLED
 WAKE_TESTS = \
 	tests/unit/test_wake_core \
-	tests/unit/test_wake_result \
 	tests/unit/test_wake_steps \
 	tests/unit/test_wake_summary \
 	tests/unit/test_wake_survey
@@ -10,7 +9,6 @@ check_PROGRAMS += $(WAKE_TESTS)
 TESTS += $(WAKE_TESTS)
 WAKE_TEST_LDADD = libwake.la $(UNIT_LIBS) -lm
 tests_unit_test_wake_core_LDADD = $(WAKE_TEST_LDADD)
-tests_unit_test_wake_result_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_steps_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_summary_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_survey_LDADD = $(WAKE_TEST_LDADD)

@@ -1,5 +1,6 @@
-/* bounds: how far a load may be from the truth. This is the only place where
- * that is derived.
+/* totals: the running totals of a core, and what a window between two of them
+ * says: the load, and how far it may be from the truth. This is the only place
+ * where that is derived; each source computes its part (source_*.c).
  *
  * A source knows the unhalted time U of a core only up to an error. What
  * accumulates with time is added to the totals of the core:
@@ -59,16 +60,85 @@
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include
  * that. */
-#ifndef PERCORE_CYCLES_BOUNDS_H
-#define PERCORE_CYCLES_BOUNDS_H
+#ifndef PERCORE_TOTALS_H
+#define PERCORE_TOTALS_H
 
-#include "core.h"
+#include "procstat.h"
+
+#include <math.h>
+#include <stdint.h>
+
+/* The columns of /proc/stat are truncated to a multiple of this. */
+#define COLUMN_RESOLUTION_NS 10e6
 
 /* The counters of a group are all read within this time. */
 #define COUNTER_SKEW_NS 20e3
 
 /* What the idle loop needs around each halt, with a margin. */
 #define IDLE_LOOP_NS 8e3
+
+/* Running totals of one core since it was first seen. The difference between
+ * two totals of the same epoch describes a window. A new epoch begins after a
+ * change that no window can span: the core went offline, or the machine was
+ * suspended or paused. A window may span several sources. Times are in
+ * nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104 days)
+ * exactly, and longer times to a relative error of 1e-16. */
+struct core_totals {
+  uint64_t epoch;     /* from 1 on */
+  double wall;        /* time covered by `unhalted` */
+  double unhalted;    /* measured by the core's source */
+  double stolen;      /* upper bound of stolen time within `unhalted` */
+  double over, under; /* other errors of `unhalted`: see bounds_of */
+  double unknown;     /* time since the first window that is not in `wall` */
+  double end_over, end_under; /* of the last reading; not sums: see bounds_of */
+  uint64_t stat_epoch;        /* like epoch, for the stat_ members */
+  double stat_wall;
+  double stat_busy; /* user + nice + system + irq + softirq */
+  double stat_idle; /* idle + iowait; decreases of the sum are ignored */
+  double stat_steal;
+  double stat_polled;               /* of stat_idle, while the core polled */
+  double stat_ns[PROCSTAT_COLUMNS]; /* each column */
+  double aperf, mperf;              /* cycles; 0 if not counted */
+  /* cycles at the base frequency, and the part of `wall` in which a counter
+   * measured them */
+  double base_cycles, base_wall;
+  uint64_t ipc_epoch;
+  double cycles, instructions; /* while the IPC group was running */
+  double ipc_enabled, ipc_running;
+};
+
+/* Returns the time that all columns of /proc/stat account for. */
+static inline double core_stat_sum(const struct core_totals *total) {
+  return total->stat_busy + total->stat_idle + total->stat_steal;
+}
+
+/* Returns how long the core ran virtual machines. This time is also part of
+ * stat_busy. */
+static inline double core_stat_guest(const struct core_totals *total) {
+  return total->stat_ns[PROCSTAT_GUEST] + total->stat_ns[PROCSTAT_GUEST_NICE];
+}
+
+/* Returns the load, 0 to 1, over the window between two totals of one core; NAN
+ * if the totals belong to different epochs or no time lies between them. A load
+ * that rounding puts outside this range is clamped. */
+double engine_load(const struct core_totals *from,
+                   const struct core_totals *to);
+
+/* Returns the share of a window, 0 to 1, in which the core polled in the idle
+ * loop. That time is part of the load, but no work. NAN if unknown. */
+double engine_idle_poll(const struct core_totals *from,
+                        const struct core_totals *to);
+
+/* Adds the share of polls that found nothing to the room of a core. NAN:
+ * unknown. */
+static inline double more_room(double room, double polls) {
+  double sum = room + polls;
+  return sum < 0 ? 0 : sum > 1 ? 1 : sum; /* both false for NAN */
+}
+
+/* Returns the core's mean frequency while it was not halted; NAN if unknown. */
+double engine_frequency_hz(const struct core_totals *from,
+                           const struct core_totals *to);
 
 struct bounds {
   double low, high; /* 0 to 1; NAN if the load is unknown */
@@ -78,14 +148,5 @@ struct bounds {
  * load itself is between them. */
 struct bounds bounds_of(const struct core_totals *from,
                         const struct core_totals *to);
-
-/* Each of these functions sets the errors of one sample of a source, after
- * growth->wall and growth->unhalted have been set. */
-void bounds_counter(struct core_totals *growth, const struct source *source,
-                    double running, double tsc_change);
-void bounds_bpf(struct core_totals *growth, const struct engine *engine,
-                const struct core *core);
-void bounds_idle(struct core_totals *growth, struct engine *engine,
-                 struct core *core);
 
 #endif

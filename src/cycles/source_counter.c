@@ -1,0 +1,597 @@
+/* The sources that count: which of them this machine has, and what a group of
+ * counters says of a core. */
+#include "engine_private.h"
+
+#include "base/portable.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define CNT_CYCLES "cnt_cycles"
+
+/* A counter that was enabled for less of its window by more than this was away
+ * meanwhile, with its core or with the whole machine: CLOCK_MONOTONIC is read a
+ * little later than the counter, and runs at a slightly different rate. */
+#define COUNTER_LATE_NS 200e3
+#define COUNTER_DRIFT 0.002
+
+/* ---------------------------------------------------------------------------
+ * Finding
+ */
+
+/* One kind of core of a hybrid processor. On other processors, pmu is "" and
+ * pmu_type is 0. */
+struct core_kind {
+  char pmu[SOURCE_PMU_MAX];
+  uint64_t pmu_type;
+};
+
+struct finder {
+  const struct engine_options *options;
+  const struct topology *topology;
+  bool has_tsc; /* msr/tsc can be used as a divisor */
+  struct perf_event tsc;
+  struct source *sources;
+  int len;
+};
+
+/* Makes a source unavailable if the options exclude its source. The caller
+ * then does not look for the source's events, because that opens
+ * counters. */
+static void rule_out(struct source *source,
+                     const struct engine_options *options) {
+  if (options->source != SOURCE_AUTO && options->source != source->kind)
+    source_set_unavailable(source, "another source is configured");
+  else if (!options->hardware)
+    source_set_unavailable(source, "SysRoot may belong to another kernel; set "
+                                   "HostPerf true if it belongs to this one");
+}
+
+/* Adds a source, which is available unless the options rule it out, for one
+ * kind of core (NULL: for all cores). Sets pmu_type even if the options rule
+ * the source out, because the IPC counters need it. The caller ensures that
+ * sources[] is not full. */
+static struct source *add_source(struct finder *finder, enum source_kind kind,
+                                 const struct core_kind *cores) {
+  struct source *source = &finder->sources[finder->len++];
+  *source = (struct source){.kind = kind,
+                            .available = true,
+                            .condemned_core = -1,
+                            .tsc = -1,
+                            .aperf = -1};
+  core_set_fill(&source->cores);
+  if (cores != NULL) {
+    memcpy(source->pmu, cores->pmu, sizeof(source->pmu));
+    source->pmu_type = cores->pmu_type;
+  }
+  if (kind != SOURCE_IDLE)
+    rule_out(source, finder->options);
+  return source;
+}
+
+static int add_event(struct source *source, const struct perf_event *event) {
+  source->events[source->events_len] = *event;
+  return source->events_len++;
+}
+
+/* Adds an event by its name. Returns its index in the group, or -1 with the
+ * reason in why[]. */
+static int add_named_event(struct source *source, const struct finder *finder,
+                           const char *text, char why[WHY_SIZE]) {
+  struct perf_event event;
+  int status = perf_event_parse(&event, text, finder->options->machine, why);
+  return status == 0 ? add_event(source, &event) : -1;
+}
+
+/* Chooses what the count of events[0] is divided by: a steady TSC in the same
+ * group, or otherwise the time for which the group was enabled, multiplied by
+ * the frequency at which the event counts. A configured event may count at
+ * another rate than the TSC. Call this after events[0] has been added. */
+static void choose_divisor(struct source *source, const struct finder *finder) {
+  if (finder->has_tsc && source->kind != SOURCE_EVENT) {
+    source->tsc = add_event(source, &finder->tsc);
+    return;
+  }
+  if (finder->options->base_frequency_hz > 0)
+    source->base_frequency_hz = finder->options->base_frequency_hz;
+  if (!(source->base_frequency_hz > 0))
+    source_set_unavailable(source, "the frequency at which the event counts is "
+                                   "unknown: set BaseFrequency (percore(1): "
+                                   "--base-frequency)");
+}
+
+/* Finds a TSC that counts at a steady rate, in halted cores, too. A virtual
+ * core has one. Its rate may change if the machine is moved to another host,
+ * but then the counters change with it, so a quotient within one group stays
+ * correct. */
+static void find_tsc(struct finder *finder) {
+  const struct engine_options *options = finder->options;
+  char why[WHY_SIZE];
+  finder->has_tsc =
+      options->hardware &&
+      (finder->topology->tsc_steady || finder->topology->hypervisor) &&
+      perf_event_parse(&finder->tsc, "msr/tsc/", options->machine, why) == 0;
+}
+
+static void find_mperf(struct finder *finder, const struct core_kind *kind) {
+  char ignored[WHY_SIZE];
+  struct source *source = add_source(finder, SOURCE_MPERF, kind);
+  if (!source->available)
+    return;
+  bool named = finder->options->source == SOURCE_MPERF;
+  if (finder->topology->hypervisor && !named) {
+    source_set_unavailable(source,
+                           "under a hypervisor, MPERF may belong to the "
+                           "physical core: used only if named and proven");
+    return;
+  }
+  source->must_be_proven = finder->topology->hypervisor;
+  source->available =
+      add_named_event(source, finder, "msr/mperf/", source->reason) >= 0;
+  if (!source->available)
+    return;
+  if (finder->options->frequency)
+    source->aperf = add_named_event(source, finder, "msr/aperf/", ignored);
+  choose_divisor(source, finder);
+}
+
+static void find_ref_cycles(struct finder *finder,
+                            const struct core_kind *kind) {
+  struct source *source = add_source(finder, SOURCE_REF_CYCLES, kind);
+  if (!source->available)
+    return;
+  if (!finder->topology->hypervisor &&
+      finder->options->source != SOURCE_REF_CYCLES) {
+    source_set_unavailable(source,
+                           "on bare metal, mperf measures the same, and a "
+                           "counter of the core can keep guests from "
+                           "starting: used only if named");
+    return;
+  }
+  struct perf_event event = {.type = PERF_TYPE_HARDWARE,
+                             .config = PERF_COUNT_HW_REF_CPU_CYCLES |
+                                       kind->pmu_type << PERF_PMU_TYPE_SHIFT};
+  add_event(source, &event);
+  source->pinned = true;
+  choose_divisor(source, finder);
+}
+
+static void find_event(struct finder *finder, const char *text) {
+  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
+  if (!source->available)
+    return;
+  if (text == NULL) {
+    source_set_unavailable(source, "no event is configured");
+    return;
+  }
+  source->available =
+      add_named_event(source, finder, text, source->reason) >= 0;
+  if (!source->available)
+    return;
+  const char *slash = strchr(text, '/');
+  if (slash != NULL)
+    snprintf(source->pmu, sizeof(source->pmu), "%.*s", (int)(slash - text),
+             text);
+  source->pinned = true;
+  if (strstr(text, CNT_CYCLES) != NULL)
+    source->base_frequency_hz = finder->options->machine->system_counter_hz;
+  choose_divisor(source, finder);
+}
+
+/* Adds a source for the event cnt_cycles of one PMU if the PMU provides this
+ * event. arm64 machines have one PMU for each kind of core. The event counts at
+ * the rate of the system counter, and only while the core is not halted. Both
+ * properties are proven before the event is used. */
+static void find_cnt_cycles(const char *pmu, void *argument) {
+  struct finder *finder = argument;
+  const struct machine *machine = finder->options->machine;
+  char event[320], text[64];
+  /* The last two places in sources[] are reserved for the sources bpf and
+   * idle. */
+  if (finder->len == SOURCES_MAX - 2 ||
+      machine_read(machine, text, sizeof(text),
+                   PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu) < 0)
+    return;
+  snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
+  find_event(finder, event);
+  finder->sources[finder->len - 1].must_be_proven = true;
+}
+
+/* Adds a source for the configured event or, if no event is configured, for
+ * the event cnt_cycles of each PMU that provides it. */
+static void find_events(struct finder *finder) {
+  const struct engine_options *options = finder->options;
+  const struct machine *machine = options->machine;
+  int len = finder->len;
+  if (options->event == NULL && options->hardware &&
+      options->source == SOURCE_AUTO && machine->system_counter_hz > 0)
+    machine->list_directory(machine->context, PMU_FOLDER, find_cnt_cycles,
+                            finder);
+  if (finder->len == len)
+    find_event(finder, options->event);
+}
+
+/* Adds the source for the bpf source. It is unavailable until the engine has
+ * opened the idle clock. */
+static void find_clock(struct finder *finder) {
+  struct source *source = add_source(finder, SOURCE_BPF, NULL);
+  if (source->available)
+    source_set_unavailable(source, "the idle clock is not open yet");
+}
+
+#define KINDS_MAX 3
+
+static int find_kinds(struct core_kind kinds[KINDS_MAX],
+                      const struct machine *machine) {
+  static const char *const pmus[KINDS_MAX] = {"cpu_core", "cpu_atom",
+                                              "cpu_lowpower"};
+  int len = 0;
+  for (size_t i = 0; i < KINDS_MAX; i++) {
+    uint64_t type;
+    if (machine_read_u64(machine, &type, PMU_FOLDER "/%s/type", pmus[i]) != 0 ||
+        type > UINT32_MAX)
+      continue;
+    kinds[len] = (struct core_kind){.pmu_type = type};
+    snprintf(kinds[len++].pmu, sizeof(kinds->pmu), "%s", pmus[i]);
+  }
+  if (len == 0)
+    kinds[len++] = (struct core_kind){0};
+  return len;
+}
+
+int sources_find(struct source sources[SOURCES_MAX],
+                 const struct engine_options *options,
+                 const struct topology *topology) {
+  struct finder finder = {
+      .options = options, .topology = topology, .sources = sources};
+  struct core_kind kinds[KINDS_MAX];
+  int kinds_len = find_kinds(kinds, options->machine);
+  find_tsc(&finder);
+  for (int i = 0; i < kinds_len; i++)
+    find_mperf(&finder, &kinds[i]);
+  for (int i = 0; i < kinds_len; i++)
+    find_ref_cycles(&finder, &kinds[i]);
+  find_events(&finder);
+  find_clock(&finder);
+  add_source(&finder, SOURCE_IDLE, NULL);
+  return finder.len;
+}
+
+void sources_find_cores(struct source sources[], int len,
+                        const struct machine *machine) {
+  for (int i = 0; i < len; i++) {
+    struct source *source = &sources[i];
+    if (source->pmu[0] == '\0')
+      continue;
+    int status = machine_read_core_set(machine, &source->cores,
+                                       PMU_FOLDER "/%s/cpus", source->pmu);
+    if (status == -ENOENT)
+      core_set_fill(&source->cores);
+    else if (status != 0)
+      core_set_clear(&source->cores);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Descriptors
+ */
+
+/* Returns how many more counters are needed so that every core can use the best
+ * source of this machine. */
+static long counters_wanted(const struct engine *engine) {
+  int most = 0;
+  for (int i = 0; i < engine->sources_len; i++)
+    if (engine->sources[i].available &&
+        engine->sources[i].proof != PROOF_REFUTED &&
+        engine->sources[i].events_len > most)
+      most = engine->sources[i].events_len;
+  if (engine->options.ipc)
+    most += 2;
+  long wanted = 0;
+  engine_for_each_online(core, engine) {
+    if (engine_allowed_sources(engine, core) == ~0U)
+      wanted += most - core->group.events_len - core->ipc_group.events_len;
+  }
+  return wanted;
+}
+
+static void find_room(struct engine *engine) {
+  const struct machine *machine = engine->options.machine;
+  struct perf_room *room = &engine->room;
+  if (room->computed)
+    return;
+  room->computed = true;
+  room->left = machine->perf_room(machine->context, room->wanted,
+                                  engine->options.raise_limit);
+  room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
+}
+
+/* Reserves a descriptor for each of `counters` counters. Returns 0, or -EMFILE
+ * if too few are left. */
+static int reserve_descriptors(struct engine *engine, int counters) {
+  find_room(engine);
+  if (engine->room.left < counters)
+    return -EMFILE;
+  engine->room.left -= counters;
+  return 0;
+}
+
+static void say_short_of_descriptors(struct engine *engine) {
+  const struct perf_room *room = &engine->room;
+  if (room->computed && condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS,
+                                         room->missing > 0))
+    engine_say(engine, JOURNAL_WARNING,
+               "some cores have no hardware counter, because too few "
+               "descriptors would be left for the rest of this process; raise "
+               "its limit on open files by %ld (LimitNOFILE= under systemd)",
+               room->missing);
+}
+
+static void say_no_frequency(struct engine *engine) {
+  bool is_missing = engine->options.frequency;
+  for (int i = 0; i < engine->sources_len; i++)
+    is_missing &= !engine->sources[i].available || engine->sources[i].aperf < 0;
+  if (condition_begins(engine, CONDITION_NO_FREQUENCY, is_missing))
+    engine_say(engine, JOURNAL_INFO,
+               "the frequency of cores is unavailable: only the source mperf "
+               "can count it, with the event msr/aperf/");
+}
+
+void counter_begin(struct engine *engine) {
+  engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
+}
+
+void counter_say(struct engine *engine) {
+  say_short_of_descriptors(engine);
+  say_no_frequency(engine);
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening and computing
+ */
+
+int source_open(const struct source *source, struct perf_group *group,
+                const struct machine *machine, int core, bool pinned) {
+  return perf_group_open(group, machine, core, source->events,
+                         source->events_len, pinned);
+}
+
+/* Opens the counter group and reads it once. Otherwise, a group that can be
+ * opened but not read would be chosen, announced and given up again at every
+ * attempt. A pinned group that did not receive its counter (-EBUSY) is
+ * accepted, because read_failed handles that error. */
+int counter_open(struct engine *engine, const struct core *core,
+                 struct source *source, struct perf_group *group) {
+  struct perf_reading reading;
+  int status = reserve_descriptors(engine, source->events_len);
+  if (status == 0)
+    status = source_open(source, group, engine->options.machine, core->number,
+                         source->pinned);
+  if (status == 0) {
+    status = perf_group_read(group, &reading);
+    if (status == 0 || status == -EBUSY)
+      return 0;
+    perf_group_close(group);
+  }
+  perf_explain(source->reason, sizeof(source->reason), status);
+  return status;
+}
+
+/* Returns how much an event counted between two readings. `event` is its index
+ * in the group; if it is -1, returns 0. The unsigned subtraction is correct
+ * even if the counter wrapped. */
+static double counted(const struct perf_reading *from,
+                      const struct perf_reading *to, int event) {
+  return event < 0 ? 0 : (double)(to->value[event] - from->value[event]);
+}
+
+int source_window(const struct source *source, const struct perf_reading *from,
+                  const struct perf_reading *to, struct core_totals *growth,
+                  double *running) {
+  if (to->time_enabled_ns <= from->time_enabled_ns)
+    return -ESTALE;
+  if (to->time_running_ns <= from->time_running_ns)
+    return -EAGAIN;
+  double wall_ns = (double)(to->time_enabled_ns - from->time_enabled_ns);
+  double running_ns = (double)(to->time_running_ns - from->time_running_ns);
+  double unhalted = counted(from, to, 0);
+  double tsc = counted(from, to, source->tsc);
+  /* The TSC is counted in the same group, only while the other counters run, so
+   * its count is not scaled. */
+  double base =
+      source->tsc >= 0 ? tsc : source->base_frequency_hz * running_ns / 1e9;
+  if (!(base > 0))
+    return -EAGAIN;
+  *running = running_ns / wall_ns;
+  growth->wall = wall_ns;
+  growth->unhalted = unhalted / base * wall_ns;
+  growth->base_cycles = base / *running;
+  growth->base_wall = wall_ns;
+  growth->mperf = source->aperf >= 0 ? unhalted : 0;
+  growth->aperf = counted(from, to, source->aperf);
+  return 0;
+}
+
+static void bounds_counter(struct core_totals *growth,
+                           const struct source *source, double running,
+                           double tsc_change) {
+  double wall = growth->wall, unhalted = growth->unhalted;
+  double low = source->rate_low > 0 ? source->rate_low : SOURCE_RATE_MIN;
+  double high = source->rate_high > 0 ? source->rate_high : SOURCE_RATE_MAX;
+  growth->over = (1 - running) * unhalted +
+                 fmax(unhalted - unhalted / high, 0) + tsc_change * wall;
+  growth->under = (1 - running) * (wall - unhalted) +
+                  fmax(fmin(unhalted / low, wall) - unhalted, 0) +
+                  tsc_change * wall;
+  growth->end_over = growth->end_under = COUNTER_SKEW_NS;
+}
+
+/* Returns by which share of it the rate of the TSC has changed since the last
+ * window; 0 if the source does not use the TSC. */
+static double tsc_change(struct core *core, const struct source *source) {
+  const struct core_totals *growth = &core->sample.growth;
+  double before = core->window_tsc_per_ns;
+  if (source->tsc < 0)
+    return 0;
+  core->window_tsc_per_ns = growth->base_cycles / growth->base_wall;
+  return before > 0 ? fmin(fabs(1 - before / core->window_tsc_per_ns), 1) : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+/* Closes a group that no longer works, opens it again and reads it, so that the
+ * next sample produces a load. */
+static int reopen(struct engine *engine, struct core *core, bool pinned,
+                  struct source_reading *reading) {
+  struct source *source = &engine->sources[core->source_index];
+  perf_group_close(&core->group);
+  engine->counts.reopens++;
+  engine->counts.windows_discarded++;
+  core->reading_time_ns = 0;
+  int status = source_open(source, &core->group, engine->options.machine,
+                           core->number, pinned);
+  return status == 0 ? counter_read(engine, core, reading) : status;
+}
+
+/* Handles a failed reading. If another user of the PMU has taken the
+ * counter of a pinned group (-EBUSY), reopens the group without pinning it. The
+ * group then shares counters, and its readings are scaled. */
+static int read_failed(struct engine *engine, struct core *core, int status,
+                       struct source_reading *reading) {
+  struct source *source = &engine->sources[core->source_index];
+  if (status == -EBUSY && core->group.pinned) {
+    if (condition_begins(engine, CONDITION_COUNTERS_SHARED, true))
+      engine_say(engine, JOURNAL_NOTICE,
+                 "core %d: %s lost its counter to another user of the PMU; "
+                 "from now on, counters already in use are shared, and their "
+                 "readings are scaled",
+                 core->number, source_name(source->kind));
+    return reopen(engine, core, false, reading);
+  }
+  if (status == -ESTALE && core->reading_time_ns > 0) {
+    reading->was_offline = true;
+    return reopen(engine, core, core->group.pinned, reading);
+  }
+  snprintf(source->reason, sizeof(source->reason),
+           "it could not be read on core %d: %s", core->number,
+           strerror(-status));
+  return status;
+}
+
+int counter_read(struct engine *engine, struct core *core,
+                 struct source_reading *reading) {
+  const struct source *source = &engine->sources[core->source_index];
+  int status = perf_group_read(&core->group, &reading->counter);
+  reading->time_ns = machine_now_ns(engine->options.machine, CLOCK_MONOTONIC);
+  reading->off_ns = COUNTER_SKEW_NS;
+  if (status == 0 && core->reading_time_ns > 0) {
+    status = source_window(source, &core->reading, &reading->counter,
+                           &core->sample.growth, &core->multiplexed);
+    reading->starved = status == -EAGAIN;
+  }
+  if (reading->starved)
+    core->multiplexed = 0;
+  else if (status != 0)
+    return read_failed(engine, core, status, reading);
+  return 0;
+}
+
+void counter_keep(struct engine *engine, struct core *core,
+                  const struct source_reading *reading) {
+  const struct source *source = &engine->sources[core->source_index];
+  struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &sample->growth;
+  if (sample->end_ns > 0) {
+    bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
+    sample->progress_ns = growth->wall;
+    sample->monotonic_ns = (double)(reading->time_ns - sample->begin_ns);
+    double missing_ns = sample->monotonic_ns - growth->wall;
+    if (missing_ns > COUNTER_LATE_NS + COUNTER_DRIFT * growth->wall)
+      growth->unknown = missing_ns;
+  }
+  core->reading = reading->counter;
+}
+
+/* ---------------------------------------------------------------------------
+ * Instructions per cycle
+ */
+
+/* Returns the type of the PMU that counts on this core, or 0 if the processor
+ * is not hybrid. On a hybrid processor, an event without a PMU type counts on
+ * one kind of core only. */
+static uint64_t pmu_type_of(const struct engine *engine, int core) {
+  for (int i = 0; i < engine->sources_len; i++)
+    if (engine->sources[i].pmu_type != 0 &&
+        core_set_has(&engine->sources[i].cores, core))
+      return engine->sources[i].pmu_type;
+  return 0;
+}
+
+void ipc_close(struct core *core) {
+  perf_group_close(&core->ipc_group);
+  core->total.ipc_epoch++;
+  core->ipc_reading.events_len = 0;
+}
+
+void ipc_open(struct engine *engine, struct core *core, unsigned allowed) {
+  static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
+                                      PERF_COUNT_HW_INSTRUCTIONS};
+  bool undisturbed = (allowed & SOURCE_COUNTERS) == 0;
+  if (undisturbed)
+    ipc_close(core);
+  if (!engine->options.hardware || undisturbed ||
+      core->ipc_group.events_len > 0 ||
+      core->ipc_backoff.until_ns > engine->time_ns)
+    return;
+  /* Counters for loads have priority: if there are too few descriptors for all
+   * counters, no IPC counters are opened. */
+  find_room(engine);
+  if (engine->room.missing > 0 || reserve_descriptors(engine, 2) != 0)
+    return;
+  uint64_t pmu_type = pmu_type_of(engine, core->number);
+  struct perf_event events[2];
+  for (int i = 0; i < 2; i++)
+    events[i] = (struct perf_event){.type = PERF_TYPE_HARDWARE,
+                                    .config = configs[i] |
+                                              pmu_type << PERF_PMU_TYPE_SHIFT,
+                                    .exclude_guest = true};
+  ipc_close(core);
+  int status = perf_group_open(&core->ipc_group, engine->options.machine,
+                               core->number, events, 2, false);
+  if (status == 0) {
+    core->ipc_backoff.wait_ns = 0;
+    return;
+  }
+  core_rest(engine, &core->ipc_backoff);
+  char why[WHY_SIZE];
+  perf_explain(why, sizeof(why), status);
+  if (condition_begins(engine, CONDITION_NO_IPC, true))
+    engine_say(engine, JOURNAL_WARNING,
+               "instructions per cycle are unavailable on core %d, and "
+               "perhaps on others: %s",
+               core->number, why);
+}
+
+void ipc_read(struct core *core) {
+  const struct perf_reading *from = &core->ipc_reading;
+  struct perf_reading to;
+  struct core_totals *total = &core->total;
+  bool has_begun = from->events_len > 0;
+  if (perf_group_read(&core->ipc_group, &to) != 0 ||
+      (has_begun && to.time_enabled_ns <= from->time_enabled_ns)) {
+    ipc_close(core);
+    return;
+  }
+  if (has_begun) {
+    total->cycles += (double)(to.value[0] - from->value[0]);
+    total->instructions += (double)(to.value[1] - from->value[1]);
+    total->ipc_enabled += (double)(to.time_enabled_ns - from->time_enabled_ns);
+    total->ipc_running += (double)(to.time_running_ns - from->time_running_ns);
+  }
+  core->ipc_reading = to;
+}
