@@ -21,8 +21,8 @@ SEVERAL = {'multi': True, 'includeAll': True, 'current': {'text': ['All'], 'valu
 
 
 def choose(dashboard, variables, all_hosts='.*'):
-    """Returns the variables of the dashboard, of which several values may be chosen of
-    hosts in that of many hosts, of cores and of figures."""
+    """Returns the variables of the dashboard. Several cores and figures may be chosen, and
+    several hosts where the dashboard is of many."""
     more = {'core': SEVERAL, 'figure': SEVERAL | {'sort': 1}}
     if dashboard == 'fleet':
         more['host'] = SEVERAL | {'label': 'Hosts', 'allValue': all_hosts}
@@ -37,8 +37,8 @@ def several_of(names):
 def words_of(series, panel):
     """Returns the words of the legend for this series in this panel. If the instance is
     a core, replaces the word 'instance' by 'core', but not in tables, whose header
-    already says so, nor in gauges, which are too narrow."""
-    says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
+    already says so."""
+    says_core = series.instance == '$core' and panel.kind != 'table'
     return ['core' if word == 'instance' and says_core else word for word in series.words]
 
 
@@ -59,9 +59,9 @@ class InfluxDB:
     def variables(source, dashboard):
         host = 'WHERE "host" =~ /^$host$/'
 
-        def values(name, label, tag, measurement, where, **more):
+        def values(name, label, tag, measurement, where):
             return variable(name, label, f'SHOW TAG VALUES FROM "{measurement}" '
-                            f'WITH KEY = "{tag}" {where}', source, **more)
+                            f'WITH KEY = "{tag}" {where}', source)
         return choose(dashboard, {
             'host': values('host', 'Host', 'host', 'percore_host_value',
                            f'WHERE "type_instance" = \'{SHOWN_BY[dashboard]}\''),
