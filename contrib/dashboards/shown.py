@@ -116,21 +116,6 @@ def region(fields, type, names, **more):
     return Series('all', type, names, plugin=f'percore_host_{fields}', **more)
 
 
-def should_be_0(over=None):
-    """Returns the Series of a panel whose figures are 0 if all is well. The first one
-    exists on each host, the others where there are regions, or with ReportSelf."""
-    return [own(('cores_without_value', *STUCK), legend='type_instance', over=over),
-            Series('self', 'derive', LOST, legend='type_instance', rate=True, over=over),
-            *(region(f'*{word}*', 'derive', ('*',), legend='plugin', rate=True, over='sum')
-              for word in ('drop', 'error'))]
-
-
-SHOULD_BE_0 = (
-    'cores_without_value: cores that could not be measured. silent: the process of a region is '
-    'stopped; stale: all of its workers are stuck; stuck: a worker is awake and no longer polls. '
-    'left_out, refused, dropped: values or counts are missing. Beside these, per second, all '
-    'counters of regions whose names contain drop or error.')
-
 HOST_ROWS = [
     Row('Which cores have room, and what fills the others', [
         Panel('stat', 'Room ($set)', [percent('$set', 'room_mean', legend='room')], (4, 4),
@@ -190,8 +175,16 @@ HOST_ROWS = [
               units=FIGURE_UNITS, from_zero=True, repeat='figure'),
     ]),
     Row('What should be 0, and percore itself', [
-        Panel('timeseries', 'What should be 0', should_be_0(), (12, 8), SHOULD_BE_0, 'short',
-              from_zero=True, units=RATE_UNITS),
+        Panel('timeseries', 'What should be 0',
+              [own(('cores_without_value', *STUCK), legend='type_instance'),
+               Series('self', 'derive', LOST, legend='type_instance', rate=True),
+               *(region(f'*{word}*', 'derive', ('*',), legend='plugin', rate=True, over='sum')
+                 for word in ('drop', 'error'))], (12, 8),
+              'cores_without_value: cores that could not be measured. silent: the process of a '
+              'region is stopped; stale: all of its workers are stuck; stuck: a worker is awake '
+              'and no longer polls. left_out, refused, dropped: values or counts are missing. '
+              'Beside these, per second, the counters of regions whose names contain drop or '
+              'error.', 'short', from_zero=True, units=RATE_UNITS),
         Panel('timeseries', 'Cores by source of their load', [own(CORES, legend='type_instance')],
               (6, 8), 'Sources, unproven and tick_sampled with ReportSelf. A vertical line in each '
               "graph marks a change; collectd's log has the loads before and after it.",
@@ -245,21 +238,20 @@ FLEET_ROWS = [
                percent('$set', 'room_min', legend='host'),
                percent('$set', 'load_mean', legend='host'),
                region('*drop*', 'derive', ('*',), legend='host', rate=True, over='sum'),
-               own('workers_stuck', legend='host')], (24, 15),
+               own('workers_stuck', legend='host'),
+               own('cores_without_value', legend='host')], (24, 15),
               'Newest values of the last two minutes, the host with the least room in the chosen '
               'set of cores first. Click a host to see its cores.', 'percent', room=True,
               name='Host', links_to_host=True, newest='2m', columns=(
                   {'lastNotNull': 'Room'}, {'lastNotNull': 'Least room of a core'},
                   {'lastNotNull': 'Load'}, {'lastNotNull': 'Drops per second'},
-                  {'lastNotNull': 'Stuck workers'}),
-              counts=('Drops per second', 'Stuck workers')),
+                  {'lastNotNull': 'Stuck workers'}, {'lastNotNull': 'Cores without a value'}),
+              counts=('Drops per second', 'Stuck workers', 'Cores without a value')),
     ]),
     Row('Over time', [
         Panel('heatmap', 'Room of each host over time ($set)',
               [percent('$set', 'room_mean', legend='host')], (24, 12),
               'One line per host.', 'percent'),
-        Panel('timeseries', 'What should be 0, all hosts', should_be_0('sum'), (24, 8),
-              SHOULD_BE_0, 'short', from_zero=True, units=RATE_UNITS),
     ]),
 ]
 
