@@ -52,14 +52,12 @@ static void drop_source(struct core *core) {
 void core_close(struct core *core) {
   drop_source(core);
   core_begin_epoch(core);
-  ipc_close(core);
   idle_forget(core);
 }
 
 void core_restart(struct core *core) {
   core_close(core);
   memset(core->backoff, 0, sizeof(core->backoff));
-  core->ipc_backoff = (struct backoff){0};
   core->carry_ns = core->steal_before_ns = 0;
   core->driver.polls = false;
   core->polls = true;
@@ -128,8 +126,6 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
       core->source_index >= 0 ? &engine->sources[core->source_index] : NULL;
   core->source = source != NULL ? source->kind : SOURCE_NONE;
   core->proof = source != NULL ? source->proof : PROOF_PENDING;
-  if (engine->options.ipc)
-    ipc_open(engine, core, allowed);
 }
 
 /* ---------------------------------------------------------------------------
@@ -264,8 +260,6 @@ void core_read(struct engine *engine, struct core *core) {
       core->reading_time_ns > 0 && core->reading_time_ns <= core->total_end_ns;
   if (!(core->sample.growth.wall > 0) && !pends && may_fill(engine, core))
     idle_fill(engine, core);
-  if (core->ipc_group.events_len > 0)
-    ipc_read(core);
 }
 
 /* ---------------------------------------------------------------------------

@@ -84,10 +84,6 @@ struct core {
   double steal_ns, reading_steal_ns;
   uint64_t steal_at_ns;
 
-  struct backoff ipc_backoff;
-  struct perf_group ipc_group;
-  struct perf_reading ipc_reading; /* events_len is 0 before the first */
-
   struct procstat_row row; /* the start of the next /proc/stat window */
   uint64_t row_time_ns;    /* 0: there is no row yet */
   double row_bracket_ns;   /* how long its read took */

@@ -43,15 +43,14 @@ static bool add_core(struct engine *engine, int number) {
     return false;
   struct core *cores = engine->cores;
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
-  cores[at] =
-      (struct core){.number = number,
-                    .source = SOURCE_NONE,
-                    .total_end_kind = SOURCE_NONE,
-                    .total = {.epoch = 1, .stat_epoch = 1, .ipc_epoch = 1},
-                    .progress_share = 1,
-                    .polls = true,
-                    .source_index = -1,
-                    .announced = NEVER_ANNOUNCED};
+  cores[at] = (struct core){.number = number,
+                            .source = SOURCE_NONE,
+                            .total_end_kind = SOURCE_NONE,
+                            .total = {.epoch = 1, .stat_epoch = 1},
+                            .progress_share = 1,
+                            .polls = true,
+                            .source_index = -1,
+                            .announced = NEVER_ANNOUNCED};
   engine->cores_len++;
   return true;
 }

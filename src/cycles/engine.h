@@ -63,7 +63,6 @@ struct engine_options {
   double base_frequency_hz; /* base frequency of the counter; 0: unknown */
   enum isolated_cores isolated_cores;
   struct core_set also_isolated; /* in addition to the kernel's list */
-  bool ipc;                      /* also count cycles and instructions */
   bool bounds;    /* where cores wake often, also count how often each halts */
   bool frequency; /* also count aperf */
   bool raise_limit; /* raise the limit on open files if it is too low */

@@ -41,7 +41,6 @@ enum condition {
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,
-  CONDITION_NO_IPC,
   CONDITIONS,
 };
 
@@ -197,12 +196,6 @@ void counter_keep(struct engine *engine, struct core *core,
                   const struct source_reading *reading);
 /* Reports what the counters of this machine lack. */
 void counter_say(struct engine *engine);
-
-/* Opens the counters of cycles and instructions, if they are wanted and an
- * attempt is due; reads them; closes them. */
-void ipc_open(struct engine *engine, struct core *core, unsigned allowed);
-void ipc_read(struct core *core);
-void ipc_close(struct core *core);
 
 /* ---------------------------------------------------------------------------
  * source_bpf.c

@@ -243,20 +243,6 @@ static double room_of(struct core_windows *windows, double load,
   return more_room(1 - load, idle_poll);
 }
 
-static void counters_interval(struct core_figures *core,
-                              const struct core_totals *from,
-                              const struct core_totals *to) {
-  core->ipc = core->ipc_running = NAN;
-  core->frequency_hz = engine_frequency_hz(from, to);
-  if (from->ipc_epoch == to->ipc_epoch) {
-    core->ipc =
-        ratio(to->instructions - from->instructions, to->cycles - from->cycles);
-    core->ipc_running =
-        between_0_and_1(ratio(to->ipc_running - from->ipc_running,
-                              to->ipc_enabled - from->ipc_enabled));
-  }
-}
-
 /* ---------------------------------------------------------------------------
  * An interval: files and clocks that are read once in it
  */
@@ -339,7 +325,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   core->load_high = state->online ? bounds.high : NAN;
   columns_interval(core, from, to);
   core->room = room_of(windows, core->load, engine_idle_poll(from, to));
-  counters_interval(core, from, to);
+  core->frequency_hz = engine_frequency_hz(from, to);
   /* The interval itself also counts as a window; if it is short, it is the only
    * window. If its load is unknown, so are its minimum and maximum. */
   core->load_trough = fmin(windows->min, core->load);

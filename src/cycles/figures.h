@@ -77,8 +77,6 @@ struct core_figures {
   double running;      /* share of time in which tasks ran, by the scheduler */
   double waiting;      /* mean number of tasks that waited for the core */
   double switches;     /* how many times a task began to run, since boot */
-  double ipc;          /* instructions per cycle */
-  double ipc_running;  /* share of time in which the IPC counters ran, 0 to 1 */
   struct softirq_shares softirq;
   double counter_running; /* time_running / time_enabled of the source */
   struct cpuidle cstates;

@@ -288,12 +288,10 @@ static long counters_wanted(const struct engine *engine) {
         engine->sources[i].proof != PROOF_REFUTED &&
         engine->sources[i].events_len > most)
       most = engine->sources[i].events_len;
-  if (engine->options.ipc)
-    most += 2;
   long wanted = 0;
   engine_for_each_online(core, engine) {
     if (engine_allowed_sources(engine, core) == ~0U)
-      wanted += most - core->group.events_len - core->ipc_group.events_len;
+      wanted += most - core->group.events_len;
   }
   return wanted;
 }
@@ -515,83 +513,4 @@ void counter_keep(struct engine *engine, struct core *core,
       growth->unknown = missing_ns;
   }
   core->reading = reading->counter;
-}
-
-/* ---------------------------------------------------------------------------
- * Instructions per cycle
- */
-
-/* Returns the type of the PMU that counts on this core, or 0 if the processor
- * is not hybrid. On a hybrid processor, an event without a PMU type counts on
- * one kind of core only. */
-static uint64_t pmu_type_of(const struct engine *engine, int core) {
-  for (int i = 0; i < engine->sources_len; i++)
-    if (engine->sources[i].pmu_type != 0 &&
-        core_set_has(&engine->sources[i].cores, core))
-      return engine->sources[i].pmu_type;
-  return 0;
-}
-
-void ipc_close(struct core *core) {
-  perf_group_close(&core->ipc_group);
-  core->total.ipc_epoch++;
-  core->ipc_reading.events_len = 0;
-}
-
-void ipc_open(struct engine *engine, struct core *core, unsigned allowed) {
-  static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
-                                      PERF_COUNT_HW_INSTRUCTIONS};
-  bool undisturbed = (allowed & SOURCE_COUNTERS) == 0;
-  if (undisturbed)
-    ipc_close(core);
-  if (!engine->options.hardware || undisturbed ||
-      core->ipc_group.events_len > 0 ||
-      core->ipc_backoff.until_ns > engine->time_ns)
-    return;
-  /* Counters for loads have priority: if there are too few descriptors for all
-   * counters, no IPC counters are opened. */
-  find_room(engine);
-  if (engine->room.missing > 0 || reserve_descriptors(engine, 2) != 0)
-    return;
-  uint64_t pmu_type = pmu_type_of(engine, core->number);
-  struct perf_event events[2];
-  for (int i = 0; i < 2; i++)
-    events[i] = (struct perf_event){.type = PERF_TYPE_HARDWARE,
-                                    .config = configs[i] |
-                                              pmu_type << PERF_PMU_TYPE_SHIFT,
-                                    .exclude_guest = true};
-  ipc_close(core);
-  int status = perf_group_open(&core->ipc_group, engine->options.machine,
-                               core->number, events, 2, false);
-  if (status == 0) {
-    core->ipc_backoff.wait_ns = 0;
-    return;
-  }
-  core_rest(engine, &core->ipc_backoff);
-  char why[WHY_SIZE];
-  perf_explain(why, sizeof(why), status);
-  if (condition_begins(engine, CONDITION_NO_IPC, true))
-    engine_say(engine, JOURNAL_WARNING,
-               "instructions per cycle are unavailable on core %d, and "
-               "perhaps on others: %s",
-               core->number, why);
-}
-
-void ipc_read(struct core *core) {
-  const struct perf_reading *from = &core->ipc_reading;
-  struct perf_reading to;
-  struct core_totals *total = &core->total;
-  bool has_begun = from->events_len > 0;
-  if (perf_group_read(&core->ipc_group, &to) != 0 ||
-      (has_begun && to.time_enabled_ns <= from->time_enabled_ns)) {
-    ipc_close(core);
-    return;
-  }
-  if (has_begun) {
-    total->cycles += (double)(to.value[0] - from->value[0]);
-    total->instructions += (double)(to.value[1] - from->value[1]);
-    total->ipc_enabled += (double)(to.time_enabled_ns - from->time_enabled_ns);
-    total->ipc_running += (double)(to.time_running_ns - from->time_running_ns);
-  }
-  core->ipc_reading = to;
 }

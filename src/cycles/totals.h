@@ -102,9 +102,6 @@ struct core_totals {
   /* cycles at the base frequency, and the part of `wall` in which a counter
    * measured them */
   double base_cycles, base_wall;
-  uint64_t ipc_epoch;
-  double cycles, instructions; /* while the IPC group was running */
-  double ipc_enabled, ipc_running;
 };
 
 /* Returns the time that all columns of /proc/stat account for. */

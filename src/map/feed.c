@@ -283,7 +283,7 @@ static void name_row(const struct map_feed *feed, const void *key,
   if (index < names->len)
     snprintf(name, MAP_ROW_NAME_SIZE, "%s", names->list[index]);
   else
-    map_key_name(name, &feed->types, &feed->map.info, key);
+    map_key_name(name, &feed->types, &feed->map.info, key, feed->table.key);
 }
 
 /* The state of one pass over the entries. */

@@ -226,6 +226,8 @@ static void walk_section(struct walk *walk, const struct btf_type *type,
 
 static void walk_type(struct walk *walk, uint32_t id,
                       const struct place *place) {
+  if (btf_is_network_order(walk->types->btf, id))
+    return; /* an address, a port or an identifier: no program counts in it */
   const struct btf_type *type = btf_resolve(walk->types->btf, &id);
   if (type == NULL)
     return;

@@ -41,7 +41,8 @@ struct map_fields {
  *
  * The tags are percore:gauge, percore:counter, percore:log2 and
  * percore:help=TEXT. Only the
- * first member of a union is used. Bit fields, pointers, spin locks, timers,
+ * first member of a union is used. Members of the types __be16, __be32 and
+ * __be64, bit fields, pointers, spin locks, timers,
  * padding, and arrays of bytes or of more than 256 elements are left out, and
  * so are all members whose names are equal in lower case.
  *

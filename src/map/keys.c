@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <linux/bpf.h>
 #include <stdarg.h>
@@ -12,7 +13,8 @@
 #define DEPTH_MAX 8
 
 struct writer {
-  const struct btf *btf;
+  const struct btf_types *types;
+  enum map_key_form form;
   char *name;
   size_t length; /* length of the whole name, even if it does not fit */
   const unsigned char *key;
@@ -56,47 +58,69 @@ static void put_text(struct writer *writer, const unsigned char *at,
   put(writer, "%s", text);
 }
 
-/* True for the name of a type, a member or a map that holds IPv4 addresses,
- * because many programs declare them as __u32. */
-static bool says_ipv4(const char *name) {
-  static const char *const parts[] = {"__be32",  "ipv4",  "ip4",
-                                      "in_addr", "saddr", "daddr"};
-  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+static bool has_any(const char *name, const char *const *parts, size_t len) {
+  for (size_t i = 0; i < len; i++)
     if (strstr(name, parts[i]) != NULL)
       return true;
   return false;
 }
 
-static bool says_port(const char *name) { return strcmp(name, "__be16") == 0; }
+/* True for the name of a type, a member or a map that holds IPv4 addresses,
+ * because many programs declare them as __u32. */
+static bool says_ipv4(const char *name) {
+  static const char *const parts[] = {"ipv4", "ip4", "in_addr", "saddr",
+                                      "daddr"};
+  return has_any(name, parts, sizeof(parts) / sizeof(parts[0]));
+}
 
-/* True if a typedef by which the type was declared has such a name. */
-static bool is_declared_as(const struct btf *btf, uint32_t id,
-                           bool (*says)(const char *name)) {
-  uint32_t end = id;
-  if (btf_resolve(btf, &end) == NULL)
-    return false;
-  for (; id != end; id = btf_type(btf, id)->type)
-    if (says(btf_name(btf, btf_type(btf, id)->name_off)))
+/* True for the name of a __be32 that holds an address. Others hold identifiers,
+ * such as the TEID of a tunnel. */
+static bool says_address(const char *name) {
+  static const char *const parts[] = {"addr", "src", "dst", "source", "dest"};
+  for (const char *ip = strstr(name, "ip"); ip != NULL;
+       ip = strstr(ip + 1, "ip"))
+    if ((ip == name || ip[-1] == '_') && !isalpha((unsigned char)ip[2]))
       return true;
-  return false;
+  return has_any(name, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+static bool is_address(const struct writer *writer, uint32_t id,
+                       const char *name) {
+  const struct btf *btf = writer->types->btf;
+  if (writer->form != MAP_KEY_BY_TYPE)
+    return writer->form == MAP_KEY_IPV4;
+  return says_ipv4(name) || btf_is_declared_as(btf, id, says_ipv4) ||
+         (btf_is_network_order(btf, id) && says_address(name));
+}
+
+static void put_unsigned(struct writer *writer, uint64_t value, uint32_t size) {
+  if (writer->form == MAP_KEY_HEX)
+    put(writer, "%0*" PRIx64, (int)size * 2, value);
+  else
+    put(writer, "%" PRIu64, value);
+}
+
+static uint64_t network_integer(const unsigned char *at, uint32_t size) {
+  uint64_t value = 0;
+  for (uint32_t i = 0; i < size; i++)
+    value = value << 8 | at[i];
+  return value;
 }
 
 static void put_integer(struct writer *writer, uint32_t id,
                         const struct btf_type *type, const char *name,
                         const unsigned char *at) {
-  const struct btf *btf = writer->btf;
   bool is_signed = (btf_encoding(type) & BTF_INT_SIGNED) != 0;
-  if (type->size == 4 && !is_signed &&
-      (says_ipv4(name) || is_declared_as(btf, id, says_ipv4)))
-    put_address(writer, AF_INET, at);
-  else if (type->size == 2 && is_declared_as(btf, id, says_port))
-    put(writer, "%u", at[0] * 256u + at[1]);
-  else if (type->size == 0 || type->size > sizeof(uint64_t))
+  if (type->size == 0 || type->size > sizeof(uint64_t))
     put_hex(writer, at, type->size, "");
   else if (is_signed)
     put(writer, "%" PRId64, (int64_t)map_integer(at, type->size, true));
+  else if (type->size == 4 && is_address(writer, id, name))
+    put_address(writer, AF_INET, at);
+  else if (btf_is_network_order(writer->types->btf, id))
+    put_unsigned(writer, network_integer(at, type->size), type->size);
   else
-    put(writer, "%" PRIu64, map_integer(at, type->size, false));
+    put_unsigned(writer, map_integer(at, type->size, false), type->size);
 }
 
 /* Writes a bit field that begins `bit` bits after the begin of the key. */
@@ -120,7 +144,7 @@ static void put_enum(struct writer *writer, const struct btf_type *type,
   const struct btf_enum *enumerators = btf_tail(type);
   for (uint32_t i = 0; i < btf_count(type) && type->size == 4; i++)
     if ((uint32_t)enumerators[i].val == value) {
-      const char *name = btf_name(writer->btf, enumerators[i].name_off);
+      const char *name = btf_name(writer->types->btf, enumerators[i].name_off);
       put_text(writer, (const unsigned char *)name, (uint32_t)strlen(name));
       return;
     }
@@ -138,9 +162,9 @@ static void put_array(struct writer *writer, const struct btf_type *type,
                       const char *name, uint64_t offset, int depth) {
   const struct btf_array *array = btf_tail(type);
   const unsigned char *at = writer->key + offset;
-  long size = btf_size(writer->btf, array->type);
+  long size = btf_size(writer->types->btf, array->type);
   uint32_t element_id = array->type;
-  const struct btf_type *element = btf_resolve(writer->btf, &element_id);
+  const struct btf_type *element = btf_resolve(writer->types->btf, &element_id);
   if (element == NULL || size <= 0 ||
       (uint64_t)size * array->nelems > writer->key_size - offset)
     return;
@@ -161,9 +185,17 @@ static void put_array(struct writer *writer, const struct btf_type *type,
     }
 }
 
-static void put_struct(struct writer *writer, const struct btf_type *type,
-                       uint64_t offset, int depth) {
-  const char *struct_name = btf_name(writer->btf, type->name_off);
+static enum map_key_form tagged_form(const struct btf_types *types, uint32_t id,
+                                     int member) {
+  return btf_tag(types, id, member, "hex") != NULL    ? MAP_KEY_HEX
+         : btf_tag(types, id, member, "ipv4") != NULL ? MAP_KEY_IPV4
+                                                      : MAP_KEY_BY_TYPE;
+}
+
+static void put_struct(struct writer *writer, uint32_t id,
+                       const struct btf_type *type, uint64_t offset,
+                       int depth) {
+  const char *struct_name = btf_name(writer->types->btf, type->name_off);
   if (strcmp(struct_name, "in6_addr") == 0 && type->size == 16) {
     put_address(writer, AF_INET6, writer->key + offset);
     return;
@@ -171,8 +203,11 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
   bool any = false;
   for (uint32_t i = 0; i < btf_count(type); i++) {
     struct btf_part member;
-    if (!btf_find_member(&member, writer->btf, type, i))
+    if (!btf_find_member(&member, writer->types->btf, type, i))
       continue;
+    enum map_key_form outer = writer->form;
+    if (outer == MAP_KEY_BY_TYPE)
+      writer->form = tagged_form(writer->types, id, (int)i);
     put(writer, "%s", any ? "-" : "");
     any = true;
     if (member.bits > 0)
@@ -180,6 +215,7 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
     else
       put_type(writer, member.type, member.name, offset + member.bit / 8,
                depth);
+    writer->form = outer;
   }
 }
 
@@ -189,8 +225,8 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
 static void put_type(struct writer *writer, uint32_t id, const char *name,
                      uint64_t offset, int depth) {
   uint32_t resolved = id;
-  const struct btf_type *type = btf_resolve(writer->btf, &resolved);
-  long size = btf_size(writer->btf, id);
+  const struct btf_type *type = btf_resolve(writer->types->btf, &resolved);
+  long size = btf_size(writer->types->btf, id);
   if (type == NULL || size < 0 || offset > writer->key_size ||
       (uint64_t)size > writer->key_size - offset || depth == DEPTH_MAX ||
       writer->length >= MAP_ROW_NAME_SIZE)
@@ -208,7 +244,7 @@ static void put_type(struct writer *writer, uint32_t id, const char *name,
     put_array(writer, type, name, offset, depth + 1);
     break;
   case BTF_KIND_STRUCT:
-    put_struct(writer, type, offset, depth + 1);
+    put_struct(writer, resolved, type, offset, depth + 1);
     break;
   default:
     put_hex(writer, at, (uint32_t)size, "");
@@ -236,17 +272,23 @@ static void cut(char name[MAP_ROW_NAME_SIZE]) {
 }
 
 void map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
-                  const struct bpf_map_info *info, const void *key) {
-  struct writer writer = {
-      .btf = types->btf, .name = name, .key = key, .key_size = info->key_size};
+                  const struct bpf_map_info *info, const void *key,
+                  enum map_key_form form) {
+  struct writer writer = {.types = types,
+                          .form = form,
+                          .name = name,
+                          .key = key,
+                          .key_size = info->key_size};
   uint32_t size = info->key_size;
   name[0] = '\0';
   if (info->type == BPF_MAP_TYPE_LPM_TRIE && size > sizeof(uint32_t))
     put_prefix(&writer);
   else if (types->btf != NULL && types->key != 0)
     put_type(&writer, types->key, info->name, 0, 0);
+  else if (size == 4 && form == MAP_KEY_IPV4)
+    put_address(&writer, AF_INET, key);
   else if (size == 1 || size == 2 || size == 4 || size == 8)
-    put(&writer, "%" PRIu64, map_integer(key, size, false));
+    put_unsigned(&writer, map_integer(key, size, false), size);
   else
     put_hex(&writer, key, size, "");
   if (writer.length == 0)

@@ -18,3 +18,7 @@ libmap_la_SOURCES = \
 	src/map/read.c \
 	src/map/types.c src/map/types.h
 libmap_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
+man_MANS += src/map/percore-maps.7
+CLEANFILES += src/map/percore-maps.7
+EXTRA_DIST += src/map/percore-maps.pod
+src/map/percore-maps.7: src/map/percore-maps.pod

@@ -1,5 +1,5 @@
 /* publish: the maps of one region, which all readers of regions can read
- * (collectd, percore top, percore dump). A map becomes a table, its entries
+ * (collectd, percore top). A map becomes a table, its entries
  * become rows, and the members of its values become fields.
  *
  * Only one thread at a time may call these functions.
@@ -7,7 +7,7 @@
 #ifndef PERCORE_MAP_PUBLISH_H
 #define PERCORE_MAP_PUBLISH_H
 
-#include "fields.h"
+#include "keys.h"
 
 #include "base/names.h"
 
@@ -31,6 +31,7 @@ struct map_table {
   /* Unless empty, the fields to read without type information. */
   struct map_fields fields_at;
   struct names row_names; /* names of an array's rows, by index */
+  enum map_key_form key;  /* how the names of other rows show integers */
   uint32_t max_rows;      /* 0: MAP_ROWS_DEFAULT */
   uint32_t shift; /* how many low bits of each unsigned value are no count */
 };

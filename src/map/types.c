@@ -111,6 +111,26 @@ const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id) {
   return btf_type(btf, *id);
 }
 
+bool btf_is_declared_as(const struct btf *btf, uint32_t id,
+                        bool (*says)(const char *name)) {
+  uint32_t end = id;
+  if (btf_resolve(btf, &end) == NULL)
+    return false;
+  for (; id != end; id = btf_type(btf, id)->type)
+    if (says(btf_name(btf, btf_type(btf, id)->name_off)))
+      return true;
+  return false;
+}
+
+static bool says_network_order(const char *name) {
+  return strcmp(name, "__be16") == 0 || strcmp(name, "__be32") == 0 ||
+         strcmp(name, "__be64") == 0;
+}
+
+bool btf_is_network_order(const struct btf *btf, uint32_t id) {
+  return btf_is_declared_as(btf, id, says_network_order);
+}
+
 long btf_size(const struct btf *btf, uint32_t id) {
   int64_t size = libbpf.size(btf, id);
   return size <= INT32_MAX ? (long)size : -1;

@@ -43,6 +43,13 @@ const char *btf_name(const struct btf *btf, uint32_t offset);
  * the chain is too long. */
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id);
 
+/* True if a typedef by which the type was declared has such a name. */
+bool btf_is_declared_as(const struct btf *btf, uint32_t id,
+                        bool (*says)(const char *name));
+
+/* True if the type was declared as __be16, __be32 or __be64. */
+bool btf_is_network_order(const struct btf *btf, uint32_t id);
+
 /* Returns the size of a type in bytes; negative: it is unknown or too large. */
 long btf_size(const struct btf *btf, uint32_t id);
 

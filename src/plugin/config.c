@@ -288,7 +288,6 @@ static const struct config_option load_options[] = {
     BOOLEAN("ReportHidden", load.report_hidden),
     BOOLEAN("ReportTime", load.report_time),
     BOOLEAN("ReportFrequency", sampler.engine.frequency),
-    BOOLEAN("ReportIPC", sampler.engine.ipc),
     BOOLEAN("ReportSchedstat", sampler.figures.schedstat),
     BOOLEAN("ReportSoftirq", sampler.figures.softirq),
     BOOLEAN("ReportCStates", sampler.figures.cstates),

@@ -138,9 +138,6 @@ static const struct metric core_details[] = {
     {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
     {"percent", "softirq_all", PERCENT, CORE(softirq.all),
      WHEN(sampler.figures.softirq)},
-    {"ipc", "", PLAIN, CORE(ipc), WHEN(sampler.engine.ipc)},
-    {"percent", "ipc_running", PERCENT, CORE(ipc_running),
-     WHEN(sampler.engine.ipc)},
 };
 
 static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,

@@ -52,6 +52,16 @@ static int read_field_at(void *into, const struct config_option *option,
   return 0;
 }
 
+static int read_key(void *into, const struct config_option *option,
+                    const oconfig_item_t *item) {
+  struct map_config *map = into;
+  const char *form = config_block_name(item);
+  if (form == NULL || (strcmp(form, "hex") != 0 && strcmp(form, "ipv4") != 0))
+    return config_option_refuse(option, item, NULL);
+  map->table.key = form[0] == 'h' ? MAP_KEY_HEX : MAP_KEY_IPV4;
+  return 0;
+}
+
 #define NAME_EXCEPT(taken)                                                     \
   "a name of lower-case letters and digits, in quotes, but not " taken
 #define NAMES_OF_FIELDS                                                        \
@@ -67,6 +77,7 @@ static const struct config_option map_options[] = {
     CONFIG_NAMES("RowName", struct map_config, table.row_names, is_row,
                  "names of at most 119 bytes without control characters, each "
                  "in quotes"),
+    {.key = "Key", .read = read_key, .allowed = "\"hex\" or \"ipv4\""},
     CONFIG_STRING("Btf", struct map_config, table.object, is_absolute,
                   "the absolute path of the program's object file, in quotes"),
     CONFIG_NAMES("Field", struct map_config, table.fields, is_field,
@@ -90,13 +101,16 @@ static const struct config_option map_options[] = {
  * The block
  */
 
-/* Names the region after the directory of the pin. Returns 0, or -1 after
- * logging an error. */
+/* Names the region after the directory of the pin, with "map" at its end, so
+ * that the program may publish a region with its own name. Returns 0, or -1
+ * after logging an error. */
 static int name_region(struct map_config *map) {
-  char folder[PATH_MAX], name[MAP_NAME_SIZE];
+  char folder[PATH_MAX], name[MAP_NAME_SIZE + sizeof("map")];
   sstrncpy(folder, map->table.path, sizeof(folder));
-  if (!map_clean_name(name, sizeof(name), basename(dirname(folder)), false) ||
-      !region_config_is_readable(name)) {
+  bool named =
+      map_clean_name(name, MAP_NAME_SIZE, basename(dirname(folder)), false);
+  strcat(name, "map");
+  if (!named || !region_config_is_readable(name)) {
     ERROR("percore: Map \"%s\": the name of its directory is not a valid name "
           "for a region; set Region.",
           map->table.path);

@@ -14,11 +14,6 @@
 #define HELP_WIDTH 79
 #define OPTION_WIDTH 24 /* "-f, --base-frequency HZ" */
 
-struct json_option {
-  bool json;
-};
-const struct argument argument_json[1] = {ARGUMENT_JSON(struct json_option)};
-
 static const struct argument common[] = {
     {.letter = 'h', .name = "help", .help = "print this help"},
     {.letter = 'V', .name = "version", .help = "print the version"},
@@ -66,9 +61,7 @@ static void list_choices(char *text, size_t size,
 static int print_help(const struct command *command) {
   char left[64], right[512], choices[256];
   const struct argument *argument;
-  char name[SAY_NAME_SIZE];
-  say_name(name, sizeof(name), command->name);
-  printf("Usage: %s %s\n", name, command->usage);
+  printf("Usage: percore %s %s\n", command->name, command->usage);
   text_wrap(stdout, command->about, 0, HELP_WIDTH);
   fputc('\n', stdout);
   for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++) {
@@ -248,7 +241,7 @@ static void complete_word(const struct command *command, const char *before,
     return;
   }
   if (word[0] != '-') {
-    if (command->words_max > 0 && command->verbs == NULL)
+    if (command->takes_region)
       listing_print();
     return;
   }
@@ -256,8 +249,8 @@ static void complete_word(const struct command *command, const char *before,
     printf("--%s\t%s\n", argument->name, argument->help);
 }
 
-static const struct command *find_command(const struct command *const *commands,
-                                          size_t len, const char *name) {
+const struct command *command_find(const struct command *const *commands,
+                                   size_t len, const char *name) {
   for (size_t i = 0; i < len; i++)
     if (strcmp(commands[i]->name, name) == 0)
       return commands[i];
@@ -276,19 +269,9 @@ void arguments_complete(const struct command *const *commands, size_t len,
   for (int i = 1; i < count - 1; i++)
     if (strcmp(words[i], "--") == 0)
       return;
-  const struct command *command = find_command(commands, len, words[0]);
+  const struct command *command = command_find(commands, len, words[0]);
   if (command == NULL)
     return;
   const char *before = count > 2 ? words[count - 2] : "";
-  for (int i = 0; count == 2 && command->verbs != NULL && words[1][0] != '-' &&
-                  command->verbs[i] != NULL;
-       i++)
-    puts(command->verbs[i]);
-  const struct command *verb = count > 2 && command->verbs != NULL
-                                   ? find_command(commands, len, words[1])
-                                   : NULL;
-  if (verb == NULL)
-    complete_word(command, before, words[count - 1]);
-  else if (words[count - 1][0] == '-' || before[0] == '-')
-    complete_word(verb, before, words[count - 1]);
+  complete_word(command, before, words[count - 1]);
 }

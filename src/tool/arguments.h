@@ -4,6 +4,7 @@
 #ifndef PERCORE_ARGUMENTS_H
 #define PERCORE_ARGUMENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -37,10 +38,7 @@ struct command {
   /* Limits on the number of arguments other than options. */
   int words_min, words_max;
   const char *words_missing; /* the message if there are too few arguments */
-  /* For completion: what the first argument may be; NULL if it is a region. If
-   * a verb is the name of another command, that command's options may follow.
-   */
-  const char *const *verbs;
+  bool takes_region;         /* for completion: an argument may be a region */
   /* Runs the subcommand, whose name is argv[0]. Returns the exit status. */
   int (*run)(int argc, char **argv);
 };
@@ -62,9 +60,6 @@ struct command {
 #define ARGUMENT_JSON(options)                                                 \
   ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL,                    \
            "print JSON, one document per line, instead of text")
-/* For a command whose only option is --json. The argument `options` of
- * arguments_read then points to a bool. */
-extern const struct argument argument_json[1];
 #define INTERVAL_DEFAULT_S 2.0
 #define ARGUMENT_INTERVAL(options)                                             \
   ARGUMENT(options, interval_s, 'i', "interval", ARGUMENT_NUMBER, "SECONDS",   \
@@ -73,6 +68,10 @@ extern const struct argument argument_json[1];
 #define ARGUMENT_COUNT(options)                                                \
   ARGUMENT(options, count, 'n', "count", ARGUMENT_WHOLE, "N",                  \
            "end after N tables", .min = 1, .max = 1e15)
+
+/* Returns the command with this name, or NULL. */
+const struct command *command_find(const struct command *const *commands,
+                                   size_t len, const char *name);
 
 /* Parses the options into *options, and leaves the other arguments in
  * argv[optind] to argv[argc - 1]. Returns -1 if the command should run,

@@ -94,7 +94,8 @@ static void write_core(FILE *out, const struct core_figures *core) {
 }
 
 int compare_table_write(FILE *out, const void *figures, struct screen screen) {
-  const struct snapshot *snapshot = figures;
+  const struct snapshot *snapshot =
+      ((const struct load_page *)figures)->snapshot;
   char time[TIME_TEXT_SIZE], title[TITLE_SIZE];
   time_text(time, snapshot->time_ns);
   fprintf(out, "%s  over %.3f s\n", time, (double)snapshot->covered_ns / 1e9);
@@ -120,13 +121,14 @@ static void put_core(struct json *json, const struct core_figures *core) {
   json_integer(json, "core", core->core);
   json_open_object(json, "load");
   for (size_t i = 0; i < METHODS; i++)
-    json_number(json, methods[i].name, 100 * methods[i].load(core));
+    json_percent(json, methods[i].name, methods[i].load(core));
   json_close_object(json);
   json_close_object(json);
 }
 
 int compare_json_write(FILE *out, const void *figures) {
-  const struct snapshot *snapshot = figures;
+  const struct snapshot *snapshot =
+      ((const struct load_page *)figures)->snapshot;
   struct json *json = json_begin(out, "load --compare");
   char title[TITLE_SIZE];
   json_thousandths(json, "time", (double)snapshot->time_ns / 1e9);

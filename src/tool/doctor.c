@@ -43,6 +43,12 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
   va_start(arguments, format);
   vsnprintf(value, sizeof(value), format, arguments);
   va_end(arguments);
+  if (doctor->one_line) {
+    fprintf(doctor->out,
+            "doctor: %s, %s: %s: 'percore doctor' says what to do\n", group,
+            name, text_clean_string(clean, sizeof(clean), value));
+    return;
+  }
   if (doctor->json != NULL) {
     json_open_object(doctor->json, NULL);
     json_text(doctor->json, "group", group);
@@ -357,7 +363,7 @@ static void check_unreadable(struct doctor *doctor,
                      strcmp(listed_state(listed), "gone") == 0;
   const char *advice = target_advice(error);
   if (advice[0] == '\0')
-    advice = "percore check says which rule the region breaks";
+    advice = "percore regions NAME says which rule the region breaks";
   doctor_say(doctor, REGIONS, "socket",
              is_harmless ? VERDICT_NOTE : VERDICT_MISSING, advice, "%s: %s",
              listed->name, why[0] != '\0' ? why : "no answer");
@@ -365,7 +371,7 @@ static void check_unreadable(struct doctor *doctor,
 
 void check_regions(struct doctor *doctor) {
   struct listing listing;
-  int error = -listing_connect(&listing), alive = 0;
+  int error = -listing_connect(&listing, NULL), alive = 0;
   check_directory(doctor, error);
   for (size_t i = 0; error == 0 && i < listing.len; i++)
     alive += strcmp(listed_state(&listing.listed[i]), "alive") == 0;
@@ -479,6 +485,24 @@ static int examine_json(struct doctor *doctor, const char *kernel) {
   json_integer(doctor->json, "cores_online", doctor->cores_online);
   json_end(doctor->json);
   return status;
+}
+
+char *doctor_line(const struct machine *machine) {
+  char *line = NULL;
+  size_t size;
+  struct doctor doctor = {.proc = "/proc",
+                          .machine = machine,
+                          .out = open_memstream(&line, &size),
+                          .first_only = true,
+                          .one_line = true};
+  if (doctor.out == NULL)
+    return NULL;
+  look(&doctor);
+  check_proc_stat(&doctor);
+  check_collectd(&doctor);
+  check_regions(&doctor);
+  fclose(doctor.out);
+  return line;
 }
 
 static int doctor_main(int argc, char **argv) {

@@ -27,6 +27,7 @@ struct doctor {
   bool colour;
   const char *last_group;
   bool first_only; /* report only the first finding that is VERDICT_MISSING */
+  bool one_line;   /* write a finding without its advice */
   int missing;     /* how many findings are VERDICT_MISSING */
 
   int cores_online;
@@ -64,6 +65,10 @@ void check_regions(struct doctor *doctor);
 void check_pollers(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);
 void doctor_conclude(struct doctor *doctor);
+
+/* Returns the first thing that is missing as a line, or "" if nothing is. Does
+ * not try the sources. The caller frees it; NULL if out of memory. */
+char *doctor_line(const struct machine *machine);
 
 /* Capability bits, defined here because older versions of linux/capability.h
  * lack CAP_PERFMON. */

@@ -107,6 +107,10 @@ void json_number(struct json *json, const char *key, double value) {
   put_number(json, key, value, "%.7g");
 }
 
+void json_percent(struct json *json, const char *key, double share) {
+  json_number(json, key, 100 * share);
+}
+
 void json_thousandths(struct json *json, const char *key, double value) {
   put_number(json, key, value, "%.3f");
 }

@@ -27,6 +27,8 @@ void json_close_array(struct json *json);
 /* Writes a number with seven significant digits, which is precise enough for
  * loads and rates. Writes null if the number is not finite. */
 void json_number(struct json *json, const char *key, double value);
+/* Writes a share of 0 to 1 in percent. */
+void json_percent(struct json *json, const char *key, double share);
 /* Writes a number with three decimals, which suits the seconds since 1970.
  * Writes null if the number is not finite. */
 void json_thousandths(struct json *json, const char *key, double value);

@@ -25,6 +25,7 @@ struct live {
   enum journal_level level_most; /* other messages are dropped */
   bool page;           /* stdout is a terminal: the table is redrawn in place */
   const void *figures; /* the figures shown last, or NULL */
+  bool has_shown;      /* a blank line precedes the next table */
   struct screen view;  /* the order is chosen with keys */
   bool paused;         /* the page is not redrawn by itself */
   bool helps;          /* the first line names the keys */
@@ -83,7 +84,7 @@ static bool measure(struct live *live) {
 
 static const char *first_line(const struct live *live) {
   if (live->helps)
-    return live->face->columns != NULL
+    return live->face->order != NULL
                ? "q quits, space pauses, < and > sort by another column, r "
                  "reverses, h hides this"
                : "q quits, space pauses, h hides this";
@@ -170,12 +171,7 @@ static void leave(struct live *live, int number) {
   kill(0, number);
 }
 
-/* Sorts by the next or the previous column. The default order comes before the
- * first column and after the last. */
 static void obey(struct live *live, char key) {
-  size_t orders = live->face->columns != NULL && live->figures != NULL
-                      ? live->face->columns(live->figures) + 1
-                      : 1;
   cc_t typed = (cc_t)key;
   if (key == 'q')
     stop_request();
@@ -191,9 +187,10 @@ static void obey(struct live *live, char key) {
     live->paused = !live->paused;
   else if (key == 'r')
     live->view.reverse = !live->view.reverse;
-  else if (key == '<' || key == '>')
+  else if ((key == '<' || key == '>') && live->face->order != NULL &&
+           live->figures != NULL)
     live->view.sort =
-        (live->view.sort + (key == '>' ? 1 : orders - 1)) % orders;
+        live->face->order(live->figures, live->view.sort, key == '>');
 }
 
 /* Obeys typed keys, and redraws the page if something has changed. */
@@ -223,12 +220,14 @@ static int show(struct live *live) {
   } else if (live->page) {
     status = live->paused ? 0 : show_page(live);
   } else {
+    fputs(live->has_shown ? "\n" : "", stdout);
     status = screen_write(stdout, live->view, live->face->table, live->figures);
-    fputc('\n', stdout);
   }
-  if (status != 0)
-    live_fail(live, "%s", strerror(-status));
-  return status == 0 ? flush_output(live->face->command) : status;
+  live->has_shown = true;
+  if (status == 0 || ferror(stdout))
+    return flush_output(live->face->command);
+  live_fail(live, "%s", strerror(-status));
+  return status;
 }
 
 int live_run(struct live *live, uint64_t count, void *context) {

@@ -29,9 +29,10 @@ struct live_face {
    */
   int (*table)(FILE *out, const void *figures, struct screen screen);
   int (*json)(FILE *out, const void *figures);
-  /* Returns the number of columns by which the table can be sorted. The pointer
-   * is NULL if the table cannot be sorted. */
-  size_t (*columns)(const void *figures);
+  /* Returns the order (screen.sort) that follows an order or, unless
+   * `forwards`, precedes it. The pointer is NULL if the table cannot be sorted.
+   */
+  size_t (*order)(const void *figures, size_t order, bool forwards);
 };
 
 /* Takes over the terminal if stdout is a terminal and json is false. Returns

@@ -6,7 +6,9 @@
 #include "cycles/aggregate.h"
 #include "cycles/core.h"
 #include "cycles/sampler.h"
+#include "doctor.h"
 #include "live.h"
+#include "regions.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -40,6 +42,8 @@ static const struct argument arguments[] = {
              "how fast the event counts while the core is not halted", .min = 1,
              .max = 1e12),
     ARGUMENT_JSON(struct load_options),
+    ARGUMENT(struct load_options, time, 't', "time", ARGUMENT_FLAG, NULL,
+             "also show user, system, irq and softirq time"),
     ARGUMENT(struct load_options, compare, 'm', "compare", ARGUMENT_FLAG, NULL,
              "show the methods of other tools side by side"),
     ARGUMENT(struct load_options, publish, 'p', "publish", ARGUMENT_FLAG, NULL,
@@ -71,6 +75,8 @@ static int check(const struct load_options *options) {
                      options->source);
   if (options->base_frequency_hz > 0 && options->event == NULL)
     return say_usage(COMMAND, "--base-frequency needs --event EVENT");
+  if (options->time && options->compare)
+    return say_usage(COMMAND, "--time cannot be used with --compare");
   return TOOL_OK;
 }
 
@@ -164,7 +170,24 @@ static int check_event(const struct load_options *options,
 struct sampling {
   struct sampler *sampler;
   struct snapshot *shown;
+  struct load_page page;
+  char *doctor; /* its line; NULL unless options->all */
+  char *below;
 };
+
+/* Below the loads are the regions, in at most a third of the screen, and what
+ * the doctor says first. */
+static void renew_below(struct sampling *sampling, struct screen screen) {
+  struct screen third = screen;
+  third.height /= 3;
+  char *regions = regions_text(third), *below = NULL;
+  if (regions == NULL ||
+      asprintf(&below, "%s%s", regions, sampling->doctor) < 0)
+    below = NULL;
+  free(regions);
+  free(sampling->below);
+  sampling->page.below = sampling->below = below;
+}
 
 static int next(struct live *live, void *context, const void **figures) {
   struct sampling *sampling = context;
@@ -172,7 +195,10 @@ static int next(struct live *live, void *context, const void **figures) {
   if (snapshot == NULL)
     return TOOL_OK;
   snapshot_free(sampling->shown);
-  *figures = sampling->shown = snapshot;
+  sampling->page.snapshot = sampling->shown = snapshot;
+  if (sampling->doctor != NULL)
+    renew_below(sampling, *live_view(live));
+  *figures = &sampling->page;
   return sampler_has_source(sampling->sampler)
              ? TOOL_OK
              : live_fail(live, LOAD_NO_SOURCE);
@@ -184,7 +210,7 @@ static const struct live_face face = {
     .next = next,
     .table = load_table_write,
     .json = load_json_write,
-    .columns = load_table_columns,
+    .order = load_table_order,
 };
 
 static const struct live_face compare_face = {
@@ -198,23 +224,54 @@ static const struct live_face compare_face = {
 #define BOARD_AGE_MAX_NS UINT64_C(60000000000)
 
 /* The board that this command writes. If it writes none, it reads the board of
- * collectd, which alone knows which polls found nothing. */
+ * collectd, which alone knows which polls found nothing, and whose load
+ * averages are older than this command. */
 struct publishing {
   struct board *board; /* NULL: not asked for */
   struct board_reader *others;
   struct machine *machine;
+  bool any_source; /* the user has named none: the board's averages will do */
 };
 
+/* Takes the load averages of a core from its row of the board. Returns false if
+ * the board lacks one. */
+static bool take_averages(const struct board_reader *reader,
+                          const struct snapshot *snapshot,
+                          struct core_figures *core,
+                          const struct board_core *row, size_t columns) {
+  bool has_all = true;
+  for (size_t i = 0; i < snapshot->periods_len; i++) {
+    size_t column = board_reader_average(reader, snapshot->period_s[i]);
+    has_all &= column < columns;
+    if (column < columns)
+      core->load_average[i] = board_figure(row, column);
+  }
+  return has_all;
+}
+
 /* Adds to the room of each core the share of polls that found nothing, as the
- * board tells it. */
-static void set_room(struct board_reader *reader, struct snapshot *snapshot,
-                     const struct topology *topology) {
+ * board tells it, and takes the board's load averages if it has all of them. */
+static void take_from_board(const struct publishing *publishing,
+                            struct snapshot *snapshot,
+                            const struct topology *topology) {
+  struct board_reader *reader = publishing->others;
+  bool has_all = publishing->any_source;
   struct board_core row;
   board_reader_update(reader);
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     struct core_figures *core = &snapshot->cores[i];
-    if (board_reader_core(reader, core->core, &row))
+    size_t columns = board_reader_core(reader, core->core, &row);
+    if (columns > 0)
       core->room = more_room(1 - core->load, row.room + row.load - 1);
+    if (core->online && has_all)
+      has_all =
+          columns > 0 && take_averages(reader, snapshot, core, &row, columns);
+  }
+  for (size_t p = 0; p < snapshot->periods_len && has_all; p++) {
+    snapshot->host.load_average[p] = 0;
+    for (size_t i = 0; i < snapshot->cores_len; i++)
+      if (snapshot->cores[i].online)
+        snapshot->host.load_average[p] += snapshot->cores[i].load_average[p];
   }
   (void)aggregate_all(snapshot, topology, NULL, 0);
 }
@@ -231,7 +288,7 @@ static void publish(void *context, struct snapshot *snapshot,
     publishing->others = board_reader_open(
         publishing->machine, topology->cores_len, BOARD_AGE_MAX_NS);
   if (publishing->others != NULL)
-    set_room(publishing->others, snapshot, topology);
+    take_from_board(publishing, snapshot, topology);
 }
 
 /* With --publish, every message about the board is shown as a warning. */
@@ -251,7 +308,8 @@ static int load_run(const struct load_options *options,
   const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {
       .board = options->publish ? board_open(BOARD_GROUP, &warnings) : NULL,
-      .machine = machine};
+      .machine = machine,
+      .any_source = strcmp(options->source, "auto") == 0};
   struct sampler_options sampler_options = {
       .engine = load_engine_options(options, machine, journal),
       .figures = load_figures,
@@ -263,19 +321,38 @@ static int load_run(const struct load_options *options,
   };
   sampler_options.figures.cstates = options->compare;
   sampler_options.figures.schedstat = options->compare;
-  struct sampling sampling = {0};
+  struct sampling sampling = {.page = {.time = options->time},
+                              .doctor =
+                                  options->all ? doctor_line(machine) : NULL};
   int result, status = sampler_start(&sampling.sampler, &sampler_options);
   if (status == 0) {
     result = live_run(live, options->count, &sampling);
     snapshot_free(sampling.shown);
     sampler_stop(sampling.sampler);
+    free(sampling.below);
   } else {
     result = live_fail(live, "cannot read loads: %s", strerror(-status));
   }
+  free(sampling.doctor);
   board_close(publishing.board);
   board_reader_close(publishing.others);
   live_close(live);
   return result;
+}
+
+int load_with_all(void) {
+  bool has_page = terminal_screen().width > 0;
+  const struct load_options options = {.source = "auto",
+                                       .interval_s = INTERVAL_DEFAULT_S,
+                                       .count = has_page ? 0 : 1,
+                                       .all = true};
+  struct machine *machine = machine_linux(NULL);
+  if (machine == NULL)
+    return say_failure(NULL, "cannot read loads: %s", strerror(errno));
+  stop_catch();
+  int status = load_run(&options, machine);
+  machine_linux_close(machine);
+  return status;
 }
 
 static int load_main(int argc, char **argv) {

@@ -15,7 +15,8 @@ struct load_options {
   struct core_set cores; /* empty: all */
   const char *source, *event;
   double base_frequency_hz;
-  bool json, compare, publish;
+  bool json, compare, publish, time;
+  bool all; /* percore without a command: regions and the doctor's line, too */
 };
 
 struct engine_options load_engine_options(const struct load_options *options,
@@ -46,23 +47,30 @@ int load_command_run(const struct load_options *options,
                      struct machine *machine, char **words);
 
 /* ---------------------------------------------------------------------------
- * Writing a struct snapshot. The functions return 0 or -ENOMEM.
+ * Writing a struct load_page. The functions return 0 or -ENOMEM.
  */
+
+struct load_page {
+  const struct snapshot *snapshot;
+  bool time;         /* show user, system, irq and softirq time */
+  const char *below; /* lines below the table, or NULL */
+};
 
 /* Writes a table that fits the screen. In a narrow screen, the columns of least
  * interest are left out. In a screen with few lines, several cores share a
  * line; if not all cores fit even then, only the busiest are shown, and a line
  * says how many. */
-int load_table_write(FILE *out, const void *snapshot, struct screen screen);
+int load_table_write(FILE *out, const void *page, struct screen screen);
 
-/* Returns the number of columns by which the table can be sorted. */
-size_t load_table_columns(const void *snapshot);
+/* Returns the order after an order, or the one before it: the number of a
+ * column that is shown, or 0, the order of the cores. */
+size_t load_table_order(const void *page, size_t order, bool forwards);
 
 /* Writes the snapshot as one JSON document. */
-int load_json_write(FILE *out, const void *snapshot);
+int load_json_write(FILE *out, const void *page);
 
 /* Write the loads by every method (--compare). */
-int compare_table_write(FILE *out, const void *snapshot, struct screen screen);
-int compare_json_write(FILE *out, const void *snapshot);
+int compare_table_write(FILE *out, const void *page, struct screen screen);
+int compare_json_write(FILE *out, const void *page);
 
 #endif

@@ -3,10 +3,6 @@
 
 #include <errno.h>
 
-static void put_percent(struct json *json, const char *key, double share) {
-  json_number(json, key, 100 * share);
-}
-
 static void put_averages(struct json *json, const char *what,
                          const struct snapshot *snapshot,
                          const double *averages, double scale) {
@@ -17,6 +13,18 @@ static void put_averages(struct json *json, const char *what,
   }
 }
 
+static void put_times(struct json *json, const struct core_figures *core) {
+  static const char *const names[TIMES] = {
+      [TIME_USER] = "user",       [TIME_NICE] = "nice",
+      [TIME_SYSTEM] = "system",   [TIME_IRQ] = "irq",
+      [TIME_SOFTIRQ] = "softirq", [TIME_GUEST] = "guest",
+      [TIME_IOWAIT] = "iowait"};
+  json_open_object(json, "time");
+  for (int i = 0; i < TIMES; i++)
+    json_percent(json, names[i], core->time[i]);
+  json_close_object(json);
+}
+
 static void put_core(struct json *json, const struct snapshot *snapshot,
                      const struct core_figures *core) {
   json_open_object(json, NULL);
@@ -25,18 +33,19 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   json_bool(json, "isolated", core->isolated);
   json_text(json, "source", source_name(core->source));
   json_text(json, "proof", proof_name(core->proof));
-  put_percent(json, "load", core->load);
-  put_percent(json, "load_low", core->load_low);
-  put_percent(json, "load_high", core->load_high);
-  put_percent(json, "load_trough", core->load_trough);
-  put_percent(json, "load_peak", core->load_peak);
+  json_percent(json, "load", core->load);
+  json_percent(json, "load_low", core->load_low);
+  json_percent(json, "load_high", core->load_high);
+  json_percent(json, "load_trough", core->load_trough);
+  json_percent(json, "load_peak", core->load_peak);
   put_averages(json, "load", snapshot, core->load_average, 100);
-  put_percent(json, "room", core->room);
-  put_percent(json, "sibling_load", core->sibling_load);
-  put_percent(json, "hidden", core->hidden);
-  put_percent(json, "steal", core->steal);
+  json_percent(json, "room", core->room);
+  json_percent(json, "sibling_load", core->sibling_load);
+  put_times(json, core);
+  json_percent(json, "hidden", core->hidden);
+  json_percent(json, "steal", core->steal);
   json_number(json, "frequency_hz", core->frequency_hz);
-  put_percent(json, "counter_running", core->counter_running);
+  json_percent(json, "counter_running", core->counter_running);
   json_close_object(json);
 }
 
@@ -46,12 +55,12 @@ static void put_set(struct json *json,
   json_text(json, "name", aggregate->name);
   json_integer(json, "cores", aggregate->cores_len);
   json_integer(json, "cores_without_value", aggregate->cores_without_value);
-  put_percent(json, "load_mean", aggregate->load.mean);
-  put_percent(json, "load_min", aggregate->load.min);
-  put_percent(json, "load_max", aggregate->load.max);
-  put_percent(json, "load_stddev", aggregate->load.stddev);
-  put_percent(json, "room_mean", aggregate->room.mean);
-  put_percent(json, "room_min", aggregate->room.min);
+  json_percent(json, "load_mean", aggregate->load.mean);
+  json_percent(json, "load_min", aggregate->load.min);
+  json_percent(json, "load_max", aggregate->load.max);
+  json_percent(json, "load_stddev", aggregate->load.stddev);
+  json_percent(json, "room_mean", aggregate->room.mean);
+  json_percent(json, "room_min", aggregate->room.min);
   json_close_object(json);
 }
 
@@ -61,14 +70,15 @@ static void put_host(struct json *json, const struct snapshot *snapshot) {
   put_averages(json, "load", snapshot, host->load_average,
                100.0 / snapshot->self.cores_online);
   put_averages(json, "runqueue", snapshot, host->run_queue_average, 1);
-  put_percent(json, "hidden", host->hidden);
-  put_percent(json, "steal", host->steal);
+  json_percent(json, "hidden", host->hidden);
+  json_percent(json, "steal", host->steal);
   json_bool(json, "hypervisor", snapshot->hypervisor);
   json_close_object(json);
 }
 
 int load_json_write(FILE *out, const void *figures) {
-  const struct snapshot *snapshot = figures;
+  const struct snapshot *snapshot =
+      ((const struct load_page *)figures)->snapshot;
   struct json *json = json_begin(out, "load");
   json_thousandths(json, "time", (double)snapshot->time_ns / 1e9);
   json_number(json, "interval_s", (double)snapshot->covered_ns / 1e9);

@@ -121,17 +121,19 @@ static int measure(const struct measuring *measuring, pid_t pid) {
   return exit_status;
 }
 
-static int show(const struct measuring *measuring, bool json) {
+static int show(const struct measuring *measuring,
+                const struct load_options *options) {
   struct snapshot *snapshot = figures_interval(measuring->figures);
   if (snapshot == NULL)
     return -ENOMEM;
   snapshot->time_ns = clock_now_ns(CLOCK_REALTIME);
   snapshot->covered_ns =
       engine_time_ns(measuring->engine) - measuring->began_ns;
+  const struct load_page page = {.snapshot = snapshot, .time = options->time};
   fflush(stdout);
-  int status = json ? load_json_write(stderr, snapshot)
-                    : screen_write(stderr, (struct screen){0}, load_table_write,
-                                   snapshot);
+  int status = options->json ? load_json_write(stderr, &page)
+                             : screen_write(stderr, (struct screen){0},
+                                            load_table_write, &page);
   snapshot_free(snapshot);
   return status;
 }
@@ -161,7 +163,7 @@ static int measure_command(struct measuring *measuring,
     return pid == -ENOENT ? NOT_FOUND : NOT_RUNNABLE;
   }
   int exit_status = measure(measuring, pid);
-  int status = show(measuring, options->json);
+  int status = show(measuring, options);
   if (status != 0)
     say_failure(COMMAND, "%s", strerror(-status));
   return exit_status;

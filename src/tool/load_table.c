@@ -47,9 +47,15 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
  */
 
 enum {
-  COLUMN_CORE, /* the default order: screen.sort is 0 */
+  COLUMN_CORE, /* the default order: screen.sort is the number of a column */
   COLUMN_LOAD,
   COLUMN_ROOM,
+  COLUMN_USER,
+  COLUMN_NICE,
+  COLUMN_SYSTEM,
+  COLUMN_IRQ,
+  COLUMN_SOFTIRQ,
+  COLUMN_GUEST,
   COLUMN_LOW,
   COLUMN_HIGH,
   COLUMN_TROUGH,
@@ -77,6 +83,14 @@ static const struct column {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(load)},
     [COLUMN_ROOM] = {"room %", 8, 8, "%.1f", 100, FIGURE(room)},
+    [COLUMN_USER] = {"user %", 8, 8, "%.1f", 100, FIGURE(time[TIME_USER])},
+    [COLUMN_NICE] = {"nice %", 8, 7, "%.1f", 100, FIGURE(time[TIME_NICE])},
+    [COLUMN_SYSTEM] = {"system %", 9, 8, "%.1f", 100,
+                       FIGURE(time[TIME_SYSTEM])},
+    [COLUMN_IRQ] = {"irq %", 7, 8, "%.1f", 100, FIGURE(time[TIME_IRQ])},
+    [COLUMN_SOFTIRQ] = {"softirq %", 10, 8, "%.1f", 100,
+                        FIGURE(time[TIME_SOFTIRQ])},
+    [COLUMN_GUEST] = {"guest %", 8, 7, "%.1f", 100, FIGURE(time[TIME_GUEST])},
     [COLUMN_LOW] = {"low %", 7, 3, "%.1f", 100, FIGURE(load_low)},
     [COLUMN_HIGH] = {"high %", 8, 3, "%.1f", 100, FIGURE(load_high)},
     [COLUMN_TROUGH] = {"trough %", 10, 2, "%.1f", 100, FIGURE(load_trough)},
@@ -117,41 +131,39 @@ static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
 
-/* The column of siblings is shown if a core has one. */
-static bool says_nothing(const struct snapshot *snapshot, size_t column) {
-  if (column != COLUMN_SIBLING)
+/* True if a core's value is worth a column. */
+static bool says_something(const struct core_figures *core, size_t column) {
+  double value = value_of(core, column);
+  if (column == COLUMN_NICE || column == COLUMN_GUEST)
+    return value >= 0.05; /* which is shown as 0.1 */
+  return !isnan(value);
+}
+
+static bool is_shown(const struct load_page *page, size_t column) {
+  const struct snapshot *snapshot = page->snapshot;
+  if (column >= COLUMN_USER && column <= COLUMN_GUEST && !page->time)
     return false;
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (!isnan(snapshot->cores[i].sibling_load))
-      return false;
-  return true;
+  bool is_shown = column == COLUMN_LOAD || column == COLUMN_SOURCE;
+  for (size_t i = 0; i < snapshot->cores_len && !is_shown; i++)
+    is_shown = says_something(&snapshot->cores[i], column);
+  return is_shown || column == COLUMN_CORE;
 }
 
-/* Does not count the column of core numbers, because sorting by it is the
- * default order. */
-size_t load_table_columns(const void *snapshot) {
-  size_t count = 0;
-  for (size_t i = COLUMN_CORE + 1; i < COLUMNS; i++)
-    count += !says_nothing(snapshot, i);
-  return count;
-}
-
-/* Returns the column of an order from 0 to load_table_columns. */
-static size_t sorted_column(const struct snapshot *snapshot, size_t order) {
-  size_t column = COLUMN_CORE;
-  while (order > 0 && column + 1 < COLUMNS)
-    order -= !says_nothing(snapshot, ++column);
-  return column;
+size_t load_table_order(const void *page, size_t order, bool forwards) {
+  do
+    order = (order + (forwards ? 1 : COLUMNS - 1)) % COLUMNS;
+  while (!is_shown(page, order));
+  return order;
 }
 
 /* Returns a bit mask of the columns that fit into `width` characters. 0 means
  * unlimited. */
-static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
+static unsigned columns_that_fit(const struct load_page *page, int width) {
   for (int least = 0;; least++) {
     unsigned shown = 0;
     int used = 0;
     for (size_t i = 0; i < COLUMNS; i++) {
-      if (columns[i].interest < least || says_nothing(snapshot, i))
+      if (columns[i].interest < least || !is_shown(page, i))
         continue;
       shown |= 1U << i;
       used += column_width(&columns[i]);
@@ -238,10 +250,10 @@ static void sort_cores(struct cores *cores, struct order order) {
   qsort_r(cores->core, cores->len, sizeof(*cores->core), by_order, &order);
 }
 
-static void write_lines(FILE *out, const struct snapshot *snapshot,
+static void write_lines(FILE *out, const struct load_page *page,
                         const struct cores *cores,
                         const struct screen *screen) {
-  unsigned shown = columns_that_fit(snapshot, screen->width);
+  unsigned shown = columns_that_fit(page, screen->width);
   write_header(out, screen, shown);
   for (size_t i = 0; i < cores->len; i++)
     write_core(out, screen, shown, cores->core[i]);
@@ -322,17 +334,30 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-static void write_host(FILE *out, const struct snapshot *snapshot) {
-  char load[3][CELL_SIZE], queue[3][CELL_SIZE];
+/* Writes three averages, unless the first is unknown. */
+static void write_averages(FILE *out, const char *what, const char *format,
+                           double scale, const double *averages) {
+  if (isnan(averages[0]))
+    return;
+  fputs(what, out);
   for (size_t i = 0; i < 3; i++) {
-    number_text(load[i], CELL_SIZE, "%.1f",
-                100 * snapshot->host.load_average[i] /
-                    snapshot->self.cores_online);
-    number_text(queue[i], CELL_SIZE, "%.2f",
-                snapshot->host.run_queue_average[i]);
+    char text[CELL_SIZE];
+    number_text(text, CELL_SIZE, format, scale * averages[i]);
+    fprintf(out, " %s", text);
   }
-  fprintf(out, "load %%, 1m 5m 15m: %s %s %s   run queue: %s %s %s\n", load[0],
-          load[1], load[2], queue[0], queue[1], queue[2]);
+}
+
+static void write_host(FILE *out, const struct snapshot *snapshot) {
+  const struct host_figures *host = &snapshot->host;
+  bool has_load = !isnan(host->load_average[0]);
+  bool has_queue = !isnan(host->run_queue_average[0]);
+  write_averages(out, "load %, 1m 5m 15m:", "%.1f",
+                 100.0 / snapshot->self.cores_online, host->load_average);
+  write_averages(out,
+                 has_load ? "   run queue:" : "run queue, 1m 5m 15m:", "%.2f",
+                 1, host->run_queue_average);
+  if (has_load || has_queue)
+    fputc('\n', out);
 }
 
 /* True if a command ended before any load was measured. A snapshot that covers
@@ -377,8 +402,9 @@ static void write_below(FILE *out, const struct snapshot *snapshot,
  * The whole table
  */
 
-static int write_cores(FILE *out, const struct snapshot *snapshot,
+static int write_cores(FILE *out, const struct load_page *page,
                        const struct screen *screen, int lines_left) {
+  const struct snapshot *snapshot = page->snapshot;
   struct cores cores = {
       .core = calloc(snapshot->cores_len + 1, sizeof(*cores.core))};
   if (cores.core == NULL)
@@ -390,7 +416,7 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
   bool rising = (screen->sort == COLUMN_CORE) != screen->reverse;
   sort_cores(&cores, (struct order){screen->sort, rising});
   if (screen->height <= 0 || (int)cores.len + 1 <= lines_left)
-    write_lines(out, snapshot, &cores, screen);
+    write_lines(out, page, &cores, screen);
   else
     write_grid(out, &cores, screen, lines_left);
   free(cores.core);
@@ -398,8 +424,9 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
 }
 
 int load_table_write(FILE *out, const void *figures, struct screen screen) {
-  const struct snapshot *snapshot = figures;
-  screen.sort = sorted_column(snapshot, screen.sort);
+  const struct load_page *page = figures;
+  const struct snapshot *snapshot = page->snapshot;
+  const char *below = page->below != NULL ? page->below : "";
   /* Limit the lines about nodes and packages, which may be many on a large
    * machine, so that there is room for the cores. */
   size_t aggregates = snapshot->aggregates_len;
@@ -407,11 +434,14 @@ int load_table_write(FILE *out, const void *figures, struct screen screen) {
     aggregates = (size_t)screen.height / 4 + 1;
   /* The other lines: the title, that of the aggregates, the host, and notes. */
   int lines_left = screen.height - 3 - (int)aggregates;
+  for (const char *line = below; (line = strchr(line, '\n')) != NULL; line++)
+    lines_left--;
   for (size_t i = 0; i < MARKS; i++)
     lines_left -= mark_is_used(snapshot, i);
   lines_left -= snapshot->self.cores_not_as_named > 0;
   write_title(out, snapshot, &screen);
-  int status = write_cores(out, snapshot, &screen, lines_left);
+  int status = write_cores(out, page, &screen, lines_left);
   write_below(out, snapshot, aggregates);
+  fputs(below, out);
   return status;
 }

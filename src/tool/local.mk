@@ -8,12 +8,10 @@ CLEANFILES += src/tool/percore.1
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
-	src/tool/check.c \
 	src/tool/clock.c \
 	src/tool/compare.c \
 	src/tool/doctor.c src/tool/doctor.h \
 	src/tool/doctor_collectd.c \
-	src/tool/dump.c \
 	src/tool/json.c src/tool/json.h \
 	src/tool/latency_limit.c src/tool/latency_limit.h \
 	src/tool/live.c src/tool/live.h \
@@ -21,12 +19,11 @@ libcommand_la_SOURCES = \
 	src/tool/load_json.c \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
-	src/tool/map.c \
+	src/tool/map.c src/tool/map.h \
 	src/tool/merge.c src/tool/merge.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/pick.c \
-	src/tool/regions.c \
-	src/tool/reset.c \
+	src/tool/regions.c src/tool/regions.h \
 	src/tool/say.c src/tool/tool.h \
 	src/tool/target.c src/tool/target.h \
 	src/tool/text.c src/tool/text.h \

@@ -11,35 +11,63 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &load_command,  &pick_command, &regions_command, &top_command,
-    &dump_command,  &map_command,  &reset_command,   &clock_command,
-    &check_command, &wake_command, &doctor_command,
+    &load_command, &pick_command,  &regions_command, &top_command,
+    &wake_command, &clock_command, &doctor_command,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-static void print_help(FILE *out) {
-  fputs("Usage: percore COMMAND [OPTION]...\n"
-        "Shows how busy each CPU core really is.\n\n"
-        "Commands:\n",
-        out);
+static int print_help(void) {
+  puts("Usage: percore [COMMAND [OPTION]...]\n"
+       "Shows how busy each CPU core really is. Without a command: the loads,\n"
+       "the regions, and what 'percore doctor' would say first.\n\n"
+       "Commands:");
   for (size_t i = 0; i < COMMANDS; i++)
-    arguments_print_row(out, commands[i]->name, 7, commands[i]->summary);
-  fputs("\nOptions:\n"
-        "  -h, --help     print this help\n"
-        "  -V, --version  print the version\n\n"
-        "'percore COMMAND --help' lists the options of a command; the manual "
-        "is\npercore(1).\n",
-        out);
+    arguments_print_row(stdout, commands[i]->name, 7, commands[i]->summary);
+  puts("\nOptions:\n"
+       "  -h, --help     print this help\n"
+       "  -V, --version  print the version\n\n"
+       "'percore help COMMAND' lists the options of a command; the manual is\n"
+       "percore(1).");
+  return end_output(NULL);
 }
 
+/* Returns how many letters of a word occur in another. */
+static size_t shared_letters(const char *word, const char *other) {
+  size_t count = 0;
+  for (; *word != '\0'; word++)
+    count += strchr(other, *word) != NULL;
+  return count;
+}
+
+/* A mistyped name still has most of its letters, and few others. */
 static int say_unknown(const char *name) {
-  char names[256] = "";
+  const char *nearest = NULL;
+  double most = 0.5;
   if (name[0] == '-')
     return say_usage(NULL, "unknown option '%s'", name);
-  for (size_t i = 0; i < COMMANDS; i++)
-    text_append(names, sizeof(names), i + 1 < COMMANDS ? ", " : " or ",
-                commands[i]->name);
-  return say_usage(NULL, "unknown command '%s'; choose %s", name, names);
+  for (size_t i = 0; i < COMMANDS; i++) {
+    const char *other = commands[i]->name;
+    double shared =
+        (double)(shared_letters(name, other) + shared_letters(other, name)) /
+        (double)(strlen(name) + strlen(other));
+    if (shared > most) {
+      most = shared;
+      nearest = other;
+    }
+  }
+  if (nearest == NULL)
+    return say_usage(NULL, "unknown command '%s'", name);
+  return say_usage(NULL, "unknown command '%s'; did you mean '%s'?", name,
+                   nearest);
+}
+
+static int help(int argc, char **argv) {
+  const struct command *command =
+      argc > 2 ? command_find(commands, COMMANDS, argv[2]) : NULL;
+  if (argc > 2 && command == NULL)
+    return say_unknown(argv[2]);
+  return argc > 2 ? command->run(2, (char *[]){argv[2], "--help", NULL})
+                  : print_help();
 }
 
 /* A file that is opened later must not take the place of a closed stdout or
@@ -53,22 +81,19 @@ static void fill_closed(void) {
 int main(int argc, char **argv) {
   fill_closed();
   signal(SIGPIPE, SIG_IGN); /* it becomes an error of write(2) */
-  if (argc < 2) {
-    print_help(stderr);
-    return TOOL_USAGE;
-  }
+  if (argc < 2)
+    return load_with_all();
   const char *name = argv[1];
   if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0)
     return say_version();
-  if (strcmp(name, "--complete") == 0) /* for completion in a shell */
+  if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
+    return print_help();
+  if (strcmp(name, "help") == 0)
+    return help(argc, argv);
+  if (strcmp(name, "--complete") == 0) { /* for completion in a shell */
     arguments_complete(commands, COMMANDS, argv + 2, argc - 2);
-  else if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
-    print_help(stdout);
-  else {
-    for (size_t i = 0; i < COMMANDS; i++)
-      if (strcmp(name, commands[i]->name) == 0)
-        return commands[i]->run(argc - 1, argv + 1);
-    return say_unknown(name);
+    return end_output(NULL);
   }
-  return end_output(NULL);
+  const struct command *command = command_find(commands, COMMANDS, name);
+  return command != NULL ? command->run(argc - 1, argv + 1) : say_unknown(name);
 }

@@ -1,5 +1,5 @@
-/* percore map: lists the BPF maps of other programs, or shows a map as `percore
- * top` and `percore dump` show a region. */
+#include "map.h"
+
 #include "base/number.h"
 #include "json.h"
 #include "map/publish.h"
@@ -10,14 +10,11 @@
 
 #include <errno.h>
 #include <ftw.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define COMMAND "map"
-#define ADVICE "give list, top MAP or dump MAP"
 #define BPFFS "/sys/fs/bpf"
 #define PINS_MAX 4096
 #define FOLDERS_OPEN 16
@@ -120,166 +117,101 @@ static void put_maps(struct json *json) {
     }
 }
 
-static int list(bool as_json) {
+int map_list(const char *command, bool as_json) {
   struct json *json = NULL;
   nftw(BPFFS, note_pin, FOLDERS_OPEN, FTW_PHYS | FTW_MOUNT);
   if (as_json) {
-    json = json_begin(stdout, COMMAND);
+    json = json_begin(stdout, "regions --maps");
     json_open_array(json, "maps");
   } else {
     printf("%6s %-16s %-15s %5s %6s %9s  %s\n", "id", "type", "name", "key",
            "value", "entries", "pin");
   }
   if (map_next_id(0) == 0 && errno == EPERM)
-    fputs("percore map: only pinned maps are listed; listing all maps needs "
-          "CAP_SYS_ADMIN\n",
-          stderr);
+    say_failure(command, "only pinned maps are listed; listing all maps needs "
+                         "CAP_SYS_ADMIN");
   put_maps(json);
   if (json != NULL) {
     json_close_array(json);
     json_end(json);
   }
-  return end_output(COMMAND);
+  return end_output(command);
 }
 
 /* ---------------------------------------------------------------------------
  * A map as a region of this process
  */
 
-static struct map_publisher *publisher;
+static struct {
+  struct map_publisher *publisher; /* NULL: no map is published */
+  struct map_table table;
+  char name[MAP_NAME_SIZE];
+  char runtime_dir[sizeof("/tmp/percore-map-XXXXXX")];
+  const char *command;
+} published;
 
-/* Updates the region. Called each time before `percore top` reads the region.
- * Messages about the map begin with "percore map:", not "percore map top:". */
-static void renew(void) {
-  say_within(NULL);
-  map_publisher_update(publisher);
-  say_within(COMMAND);
+bool map_is_named(const char *word) {
+  return strchr(word, '/') != NULL || strncmp(word, "id:", 3) == 0;
+}
+
+void map_renew(void) {
+  if (published.publisher != NULL)
+    map_publisher_update(published.publisher);
+}
+
+void map_end(void) {
+  map_publisher_close(published.publisher);
+  published.publisher = NULL;
+  if (published.runtime_dir[0] != '\0')
+    rmdir(published.runtime_dir);
 }
 
 static void say_line(void *context, const char *line) {
   (void)context;
-  say_failure(COMMAND, "%s", line);
+  say_failure(published.command, "%s", line);
 }
 
-/* Parses PIN or id:N into *table. Returns TOOL_OK, or another exit
- * status after an error message. */
+/* Parses a path or id:NUMBER. Returns TOOL_OK, or another exit status after an
+ * error message. */
 static int choose_map(struct map_table *table, const char *word) {
-  static char name[MAP_NAME_SIZE];
-  if (strncmp(word, "id:", 3) == 0) {
-    const char *rest = word + 3;
-    uint64_t id = 0;
-    if (!number_next(&rest, &id) || *rest != '\0' || id == 0 || id > UINT32_MAX)
-      return say_usage(COMMAND, "'%s' is not a map id: write id:NUMBER", word);
-    table->id = (uint32_t)id;
-  } else {
+  const char *last = strrchr(word, '/'), *rest = word + 3;
+  uint64_t id = 0;
+  if (last != NULL)
     table->path = word;
-  }
-  const char *slash = strrchr(word, '/'), *colon = strchr(word, ':');
-  const char *last = slash != NULL   ? slash + 1
-                     : colon != NULL ? colon + 1
-                                     : word;
-  table->name = map_clean_name(name, sizeof(name), last, false) &&
-                        region_table_name_is_valid(name)
-                    ? name
+  else if (!number_next(&rest, &id) || *rest != '\0' || id == 0 ||
+           id > UINT32_MAX)
+    return say_usage(published.command, "'%s' is not a map id: write id:NUMBER",
+                     word);
+  table->id = (uint32_t)id;
+  table->name = map_clean_name(published.name, sizeof(published.name),
+                               last != NULL ? last + 1 : word + 3, false) &&
+                        region_table_name_is_valid(published.name)
+                    ? published.name
                     : "map";
   return TOOL_OK;
 }
 
-static int publish(struct map_table *table, const char *word,
-                   const char *runtime_dir) {
+int map_publish(const char *command, const char *word, const char **table) {
   const struct map_publisher_options options = {
-      .region = "map",
-      .runtime_dir = runtime_dir,
-      .if_missing =
-          "give the path of a pin, or id:NUMBER; 'percore map list' lists them",
+      .region = MAP_REGION,
+      .runtime_dir = published.runtime_dir,
+      .if_missing = "'percore regions --maps' lists the maps",
       .say = say_line};
-  int status = choose_map(table, word);
+  published.command = command;
+  int status = choose_map(&published.table, word);
   if (status != TOOL_OK)
     return status;
-  publisher = map_publisher_open(&options);
-  if (publisher == NULL || map_publisher_add(publisher, table, true) != 0)
-    return say_failure(COMMAND, "out of memory");
-  return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
-}
-
-/* Runs `percore top` or `percore dump` with --table, so that only the map's
- * table is shown, and not the publisher's own table. */
-static int run_on_table(const struct command *command, const char *table,
-                        int argc, char **argv) {
-  const char *first[] = {command->name, "map", "--table", table};
-  enum { FIRST = sizeof(first) / sizeof(first[0]) };
-  const char **words = calloc(FIRST + (size_t)argc + 1, sizeof(*words));
-  if (words == NULL)
-    return say_failure(COMMAND, "out of memory");
-  memcpy(words, first, sizeof(first));
-  memcpy(words + FIRST, argv, (size_t)argc * sizeof(*words));
-  target_renew_by(renew);
-  say_within(COMMAND);
-  int status = command->run(FIRST + argc, (char **)words);
-  say_within(NULL);
-  free(words);
-  return status;
-}
-
-/* Publishes a map as a region and shows it. The region has its own runtime
- * directory, so that its name cannot clash with the name of a producer's
- * region. */
-static int show(const struct command *command, const char *word, int argc,
-                char **argv) {
-  char runtime_dir[] = "/tmp/percore-map-XXXXXX";
-  struct map_table table = {.path = NULL};
-  if (mkdtemp(runtime_dir) == NULL)
-    return say_failure(COMMAND, "cannot create a directory in /tmp: %s",
+  strcpy(published.runtime_dir, "/tmp/percore-map-XXXXXX");
+  if (mkdtemp(published.runtime_dir) == NULL)
+    return say_failure(command, "cannot create a directory in /tmp: %s",
                        strerror(errno));
-  setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
-  int status = publish(&table, word, runtime_dir);
-  if (status == TOOL_OK)
-    status = run_on_table(command, table.name, argc, argv);
-  map_publisher_close(publisher);
-  rmdir(runtime_dir);
-  return status;
+  setenv("PERCORE_RUNTIME_DIR", published.runtime_dir, 1);
+  published.publisher = map_publisher_open(&options);
+  if (published.publisher == NULL ||
+      map_publisher_add(published.publisher, &published.table, true) != 0)
+    return say_failure(command, "%s", strerror(ENOMEM));
+  if (*table == NULL)
+    *table = published.table.name;
+  return map_publisher_update(published.publisher) == 1 ? TOOL_OK
+                                                        : TOOL_FAILURE;
 }
-
-static int map_main(int argc, char **argv) {
-  bool json = false;
-  const char *verb = argc > 1 ? argv[1] : "";
-  const struct command *shown = strcmp(verb, "top") == 0    ? &top_command
-                                : strcmp(verb, "dump") == 0 ? &dump_command
-                                                            : NULL;
-  if (shown != NULL && argc > 2 && argv[2][0] != '-')
-    return show(shown, argv[2], argc - 3, argv + 3);
-  if (shown != NULL && argc > 3 && argv[argc - 1][0] != '-')
-    return show(shown, argv[argc - 1], argc - 3, argv + 2);
-  if (shown != NULL && argc > 2) { /* such as --help */
-    say_within(COMMAND);
-    return shown->run(argc - 1, argv + 1);
-  }
-  int status = arguments_read(&map_command, argc, argv, &json);
-  if (status >= 0)
-    return status;
-  if (optind + 1 == argc && strcmp(argv[optind], "list") == 0)
-    return list(json);
-  return say_usage(COMMAND, ADVICE);
-}
-
-static const char *const verbs[] = {"list", "top", "dump", NULL};
-
-const struct command map_command = {
-    .name = COMMAND,
-    .summary = "show what XDP programs count in BPF maps",
-    .usage = "list | top MAP | dump MAP [OPTION]...",
-    .about =
-        "Lists the BPF maps of this machine that percore can read, or shows "
-        "a map as 'percore top' and 'percore dump' show a region: its "
-        "entries are rows, the members of its values are fields. MAP is "
-        "the path of a pin or id:NUMBER; options of top or dump "
-        "may follow or precede it. Reads the type information of a map, which "
-        "needs "
-        "CAP_SYS_ADMIN.",
-    .arguments = ARGUMENTS(argument_json),
-    .words_min = 1,
-    .words_max = 2,
-    .words_missing = ADVICE,
-    .verbs = verbs,
-    .run = map_main,
-};

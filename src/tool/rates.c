@@ -1,6 +1,7 @@
 #include "rates.h"
 
 #include "base/array.h"
+#include "tool.h"
 
 #include <errno.h>
 #include <math.h>
@@ -52,13 +53,6 @@ static int make_columns(struct rates *rates,
   return 0;
 }
 
-const char *rate_state(const struct rate_column *column, double value) {
-  const struct percore_field *field = column->field.described;
-  return column->kind == RATE_STATE && value >= 0 && value < field->state_count
-             ? field->states[(uint32_t)value]
-             : NULL;
-}
-
 static bool sort_by(struct rates *rates, const char *title) {
   for (size_t c = 0; title != NULL && c < rates->columns_len; c++)
     if (strcmp(rates->columns[c].title, title) == 0) {
@@ -84,8 +78,11 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
  * One value
  */
 
-static double per_second(const struct rates *rates, uint64_t delta) {
-  return (int64_t)delta < 0 ? NAN : (double)delta / rates->interval_s;
+/* As totals, counters may use all 64 bits. */
+static double counted(const struct rates *rates, uint64_t count) {
+  if (rates->options.totals)
+    return (double)count;
+  return (int64_t)count < 0 ? NAN : (double)count / rates->interval_s;
 }
 
 static double histogram_value(const struct rates *rates,
@@ -94,29 +91,41 @@ static double histogram_value(const struct rates *rates,
   const struct region_field *field = column->field.layout;
   uint64_t count = 0;
   for (uint32_t b = 0; b < field->cells; b++) {
-    if ((int64_t)cells[b] < 0)
+    if ((int64_t)cells[b] < 0 && !rates->options.totals)
       return NAN;
     count += cells[b];
   }
   if (column->kind == RATE_PER_SECOND)
-    return per_second(rates, count);
+    return counted(rates, count);
   double value = region_histogram_quantile(field->sub_bits, cells, field->cells,
                                            column->q);
   return value < 0 ? NAN : value;
 }
 
-/* `cells`: those of a copy of a row, as take_growth has made them. */
+/* `cells`: those of the column. */
 static double value_of(const struct rates *rates,
                        const struct rate_column *column,
                        const uint64_t *cells) {
   const struct region_field *field = column->field.layout;
-  cells += field->column;
   if (field->kind == PERCORE_HISTOGRAM)
     return histogram_value(rates, column, cells);
   if (column->kind == RATE_VALUE)
     return (double)(int64_t)*cells;
-  return column->kind == RATE_STATE ? (double)*cells
-                                    : per_second(rates, *cells);
+  return column->kind == RATE_STATE ? (double)*cells : counted(rates, *cells);
+}
+
+const uint64_t *rate_cells(const struct rates *rates,
+                           const struct rate_column *column,
+                           const struct rate_row *row, uint32_t copy) {
+  if (!row->has[copy] || (copy == 0 && !column->has_total))
+    return NULL;
+  return row->cells + copy * rates->tile.columns + column->field.layout->column;
+}
+
+double rate_value(const struct rates *rates, const struct rate_column *column,
+                  const struct rate_row *row, uint32_t copy) {
+  const uint64_t *cells = rate_cells(rates, column, row, copy);
+  return cells != NULL ? value_of(rates, column, cells) : NAN;
 }
 
 /* ---------------------------------------------------------------------------
@@ -208,21 +217,25 @@ static int take_growth(struct merge_part *part, struct region_tile *tile) {
  */
 
 static double key_of(const struct rates *rates, uint32_t i) {
-  double key = value_of(rates, &rates->columns[rates->sort_column],
-                        tile_cells(&rates->tile, i, 0));
+  const struct rate_column *column = &rates->columns[rates->sort_column];
+  double key =
+      value_of(rates, column,
+               tile_cells(&rates->tile, i, 0) + column->field.layout->column);
   return isnan(key) ? -1e300 : rates->sort_least ? -key : key;
 }
 
+/* Fills in everything but the name. */
 static void fill_row(struct rates *rates, struct rate_row *row, uint32_t i) {
-  double *value = row->values;
-  for (uint32_t copy = 0; copy < rates->copies; copy++)
-    for (size_t c = 0; c < rates->columns_len; c++)
-      *value++ = (copy > 0 &&
-                  merge_has_core(rates->merge, &rates->tile, i, copy - 1)) ||
-                         (copy == 0 && rates->columns[c].has_total)
-                     ? value_of(rates, &rates->columns[c],
-                                tile_cells(&rates->tile, i, copy))
-                     : NAN;
+  const struct region_tile *tile = &rates->tile;
+  size_t columns = tile->columns;
+  row->row = tile->first_row + i;
+  row->torn = tile->torn[i] != 0;
+  for (uint32_t copy = 0; copy < rates->copies; copy++) {
+    row->has[copy] =
+        copy == 0 || merge_has_core(rates->merge, tile, i, copy - 1);
+    memcpy(row->cells + copy * columns, tile_cells(tile, i, copy),
+           columns * sizeof(*row->cells));
+  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -263,48 +276,109 @@ static struct rate_row *place_for(struct rates *rates, double key,
  * Reading
  */
 
+/* Replaces totals by the values that are shown: counts since the last reset. */
+static int take_shown(struct merge_part *part, struct region_tile *tile) {
+  const struct region_directory *directory =
+      region_reader_directory(part->reader);
+  for (uint32_t i = 0; i < tile->rows; i++)
+    for (uint32_t c = 0; c < tile->columns; c++)
+      tile->totals[(size_t)i * tile->columns + c] =
+          region_row_shown(directory, tile, i, c);
+  return 0;
+}
+
+static int read_tile(struct rates *rates, uint32_t first_row) {
+  return merge_read(rates->merge, &rates->tile, first_row,
+                    rates->options.totals ? take_shown : take_growth);
+}
+
 static void take_row(struct rates *rates, uint32_t i) {
   const struct region_tile *tile = &rates->tile;
-  char name[MERGE_ROW_SIZE];
   if (region_state(tile->generations[i]) != REGION_LIVE)
     return;
   rates->rows_live++;
   double key = key_of(rates, i);
   struct rate_row *row = place_for(rates, key, tile->first_row + i);
-  if (row == NULL || !merge_row_name(rates->merge, tile, i, name))
+  if (row == NULL || !merge_row_name(rates->merge, tile, i, row->name))
     return;
   row->key = key;
-  row->row = tile->first_row + i;
-  memcpy(row->name, name, sizeof(name));
   fill_row(rates, row, i);
   rates->rows_len++;
 }
 
-int rates_read(struct rates *rates, uint64_t now_ns) {
+static int take_rows(struct rates *rates) {
   struct region_tile *tile = &rates->tile;
-  struct merge_past *past = &rates->merge->parts[0].pasts[tile->table];
+  int status = 0;
+  for (uint32_t first = 0;
+       (status = read_tile(rates, first)) == 0 && tile->rows > 0;
+       first += tile->rows)
+    for (uint32_t i = 0; i < tile->rows; i++)
+      take_row(rates, i);
+  keep_first(rates);
+  return status;
+}
+
+int rates_begin(struct rates *rates) {
+  struct region_tile *tile = &rates->tile;
+  struct region_reader *reader = rates->merge->parts[0].reader;
+  rates->next = 0;
+  if (rates->options.rows > 0)
+    return 0;
+  int status = read_tile(rates, 0);
+  rates->rows_live = rates->merge->is_one
+                         ? region_reader_live_rows(reader, tile->table)
+                         : tile->rows;
+  return status;
+}
+
+/* Reads rows until one is live. */
+static int next_of_tile(struct rates *rates, const struct rate_row **row) {
+  struct region_tile *tile = &rates->tile;
+  int status = 0;
+  while (status == 0 && tile->rows > 0) {
+    for (uint32_t i = (uint32_t)rates->next; i < tile->rows; i++)
+      if (merge_row_name(rates->merge, tile, i, rates->rows->name)) {
+        fill_row(rates, rates->rows, i);
+        rates->next = i + 1;
+        *row = rates->rows;
+        return 0;
+      }
+    rates->next = 0;
+    status = stop_requested() ? -EINTR
+                              : read_tile(rates, tile->first_row + tile->rows);
+  }
+  return status;
+}
+
+int rates_next(struct rates *rates, const struct rate_row **row) {
+  *row = NULL;
+  if (rates->options.rows == 0)
+    return next_of_tile(rates, row);
+  if (rates->next < rates->rows_len)
+    *row = &rates->rows[rates->next++];
+  return 0;
+}
+
+int rates_read(struct rates *rates, uint64_t now_ns) {
+  struct merge_past *past = &rates->merge->parts[0].pasts[rates->tile.table];
   uint64_t live_before = rates->rows_live;
+  if (rates->options.rows == 0)
+    return 0; /* rates_begin reads the first */
   rates->rows_len = 0;
   rates->rows_live = past->rows_new = 0;
   rates->is_cut = false;
   rates->interval_s =
       rates->read_ns != 0 ? (double)(now_ns - rates->read_ns) / 1e9 : NAN;
-  for (uint32_t first = 0;; first += tile->rows) {
-    int status = merge_read(rates->merge, tile, first, take_growth);
-    if (status != 0)
-      return status;
-    if (tile->rows == 0)
-      break;
-    for (uint32_t i = 0; i < tile->rows; i++)
-      take_row(rates, i);
-  }
+  int status = take_rows(rates);
+  if (status != 0)
+    return status;
   rates->read_ns = now_ns;
   double growth = (double)rates->rows_live - (double)live_before;
   rates->replaced_per_s =
-      rates->merge->is_one ? fmax((double)past->rows_new - fmax(growth, 0), 0) /
-                                 rates->interval_s
-                           : NAN;
-  keep_first(rates);
+      rates->merge->is_one && !rates->options.totals
+          ? fmax((double)past->rows_new - fmax(growth, 0), 0) /
+                rates->interval_s
+          : NAN;
   return 0;
 }
 
@@ -313,14 +387,17 @@ int rates_read(struct rates *rates, uint64_t now_ns) {
  */
 
 static int make_rows(struct rates *rates) {
-  size_t values = rates->columns_len * rates->copies;
-  size_t rows = 2 * rates->options.rows;
+  size_t cells = (size_t)rates->tile.columns * rates->copies;
+  size_t rows = rates->options.rows > 0 ? 2 * rates->options.rows : 1;
   rates->rows = calloc(rows, sizeof(*rates->rows));
-  rates->values = calloc(rows * values, sizeof(*rates->values));
-  if (rates->rows == NULL || rates->values == NULL)
+  rates->cells = calloc(rows * cells, sizeof(*rates->cells));
+  rates->has = calloc(rows * rates->copies, sizeof(*rates->has));
+  if (rates->rows == NULL || rates->cells == NULL || rates->has == NULL)
     return -ENOMEM;
-  for (size_t r = 0; r < rows; r++)
-    rates->rows[r].values = rates->values + r * values;
+  for (size_t r = 0; r < rows; r++) {
+    rates->rows[r].cells = rates->cells + r * cells;
+    rates->rows[r].has = rates->has + r * rates->copies;
+  }
   return 0;
 }
 
@@ -328,16 +405,18 @@ static int open_all(struct rates *rates, uint32_t table) {
   const struct region_directory *directory = merge_directory(rates->merge);
   uint32_t rows = directory->tables[table].max_rows;
   uint32_t want = REGION_WANT_BIRTHS;
+  if (rates->options.totals)
+    want |= REGION_WANT_RESETS;
   /* If the table has only one row, and that row has fields without a total, the
-   * values of all cores are always shown. */
-  if (rates->options.per_core ||
-      (rows == 1 && !table_has_totals(directory, table)))
+   * values of all cores are always shown; as totals, those of each table. */
+  if (rates->options.per_core || ((rows == 1 || rates->options.totals) &&
+                                  !table_has_totals(directory, table)))
     want |= REGION_WANT_CORES;
   if (rates->merge->is_one && rates->options.rows > rows)
     rates->options.rows = rows;
   if (region_tile_init(&rates->tile, rates->merge->parts[0].reader, table,
                        TILE_ROWS, want) != 0)
-    return -ENOMEM;
+    return -errno;
   rates->copies = tile_copies(&rates->tile);
   int status = make_columns(rates, directory);
   if (status != 0)
@@ -348,7 +427,10 @@ static int open_all(struct rates *rates, uint32_t table) {
 
 int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
                const struct rates_options *options) {
-  *rates = (struct rates){.options = *options, .merge = merge};
+  *rates = (struct rates){.options = *options,
+                          .merge = merge,
+                          .interval_s = NAN,
+                          .replaced_per_s = NAN};
   int status = open_all(rates, table);
   if (status != 0)
     rates_close(rates);
@@ -359,6 +441,7 @@ void rates_close(struct rates *rates) {
   region_tile_free(&rates->tile);
   free(rates->columns);
   free(rates->rows);
-  free(rates->values);
+  free(rates->cells);
+  free(rates->has);
   *rates = (struct rates){0};
 }

@@ -1,7 +1,8 @@
-/* rates: what the rows of one table counted between two reads. Rates are
- * computed from differences between raw cells, so resets do not affect them. If
- * a row was added between the reads, all its counts belong to the interval.
- * Counts before the first read are ignored. */
+/* rates: what the rows of one table counted between two reads or, as totals,
+ * since their last reset. Rates are computed from differences between raw
+ * cells, so resets do not affect them. If a row was added between the reads,
+ * all its counts belong to the interval. Counts before the first read are
+ * ignored. */
 #ifndef PERCORE_RATES_H
 #define PERCORE_RATES_H
 
@@ -9,10 +10,12 @@
 #include "values.h"
 
 enum rate_kind {
-  RATE_PER_SECOND, /* counters, and the number of values in histograms */
-  RATE_VALUE,      /* up-down counters and gauges, shown as they are */
-  RATE_STATE,      /* the index of a named state */
-  RATE_QUANTILE    /* a percentile of the values counted since the last read */
+  /* counters, and the number of values in histograms; as totals, not divided by
+   * time */
+  RATE_PER_SECOND,
+  RATE_VALUE,   /* up-down counters and gauges, shown as they are */
+  RATE_STATE,   /* the index of a named state */
+  RATE_QUANTILE /* a percentile of the values that were counted */
 };
 
 #define RATE_TITLE_SIZE 96
@@ -28,16 +31,21 @@ struct rate_column {
 struct rate_row {
   uint32_t row;
   double key; /* sort key; rows with the largest keys come first */
+  bool torn;  /* the cells may be from different moments */
   char name[MERGE_ROW_SIZE]; /* untrusted bytes */
-  double *values; /* [copy][column]; NaN: unknown. Copy 0 is the total, copy
-                     1 + N core N, if wanted. */
+  /* What the row has counted, [copy][column of the table]. Copy 0 is the total,
+   * copy 1 + N core N, if wanted; has[copy] is false if it has no such cells.
+   */
+  uint64_t *cells;
+  bool *has;
 };
 
 struct rates_options {
-  /* Maximum number of rows; those with the largest keys are kept. */
+  /* Maximum number of rows; those with the largest keys are kept. 0: all, in
+   * their order, which are read while they are written and not kept. */
   size_t rows;
   const char *sort; /* title of a column; NULL: the first rate */
-  bool per_core;
+  bool per_core, totals;
 };
 
 struct rates {
@@ -52,10 +60,12 @@ struct rates {
   bool sort_least;   /* put the smallest keys first */
   bool sort_asked;   /* the user has chosen an order that this table has */
   double interval_s; /* time between the last two reads; NaN after the first */
-  struct rate_row *rows; /* sorted */
+  struct rate_row *rows; /* sorted; if they are not kept, the one at hand */
   bool is_cut; /* the first options.rows rows are sorted; others were dropped */
-  double *values; /* storage for the values of all rows */
+  uint64_t *cells; /* storage for the cells of all rows */
+  bool *has;
   size_t rows_len;
+  size_t next; /* of rows or, if they are not kept, of the tile */
   uint64_t rows_live;
   /* How many objects per second took the places of others; NaN after the first
    * read, and for several parts. */
@@ -73,13 +83,28 @@ void rates_close(struct rates *rates);
  * matches no column, rows are sorted as the options specify. */
 void rates_sort(struct rates *rates, const char *title, bool least);
 
-/* Returns the name of the state whose index is `value`, or NULL if the value is
- * not a named state. The name consists of untrusted bytes. */
-const char *rate_state(const struct rate_column *column, double value);
-
 /* Reads the rows. `now_ns` is the current time of CLOCK_MONOTONIC. Returns 0,
  * -ENOMEM, or -EFBIG if the cells of a part's rows need more memory than its
  * bytes_most. */
 int rates_read(struct rates *rates, uint64_t now_ns);
+
+/* Before rates_next: goes back to the first row. If rows are not kept, also
+ * reads it; the same merge must then not be read otherwise until the last row.
+ * Returns 0 or -errno. */
+int rates_begin(struct rates *rates);
+
+/* Sets *row to the next row, which is valid until the next call, or to NULL
+ * after the last. Returns 0, -ENOMEM, or -EINTR after a request to stop if rows
+ * are not kept. */
+int rates_next(struct rates *rates, const struct rate_row **row);
+
+/* Returns a column's cells in a copy of a row, or NULL if it has none. */
+const uint64_t *rate_cells(const struct rates *rates,
+                           const struct rate_column *column,
+                           const struct rate_row *row, uint32_t copy);
+
+/* Returns the value of a column, or NaN if it is unknown. */
+double rate_value(const struct rates *rates, const struct rate_column *column,
+                  const struct rate_row *row, uint32_t copy);
 
 #endif

@@ -1,6 +1,9 @@
-/* percore regions: lists the regions of the runtime directory and their states.
- */
+/* percore regions: lists the regions of the runtime directory and their states,
+ * and describes one: its tables and fields, or the rule that it breaks. */
+#include "regions.h"
+#include "arguments.h"
 #include "json.h"
+#include "map.h"
 #include "region/worker.h"
 #include "target.h"
 #include "text.h"
@@ -13,6 +16,16 @@
 #include <string.h>
 
 #define COMMAND "regions"
+
+struct regions_options {
+  bool maps, json;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT(struct regions_options, maps, 'm', "maps", ARGUMENT_FLAG, NULL,
+             "list the BPF maps of this machine instead"),
+    ARGUMENT_JSON(struct regions_options),
+};
 
 /* Returns how many rows of the producer's own tables are or have been in use.
  */
@@ -79,7 +92,8 @@ static enum paint state_paint(const char *state) {
 
 /* Writes a line about a region, and what is wrong with the region: on the same
  * line or, on a terminal, below it. */
-static void put_text(const struct listed *listed, const struct screen *screen) {
+static void put_text(FILE *out, const struct listed *listed,
+                     const struct screen *screen) {
   char why[LISTED_WHY_SIZE], clean[LISTED_WHY_SIZE * TEXT_GROWTH];
   char pid[PID_TEXT_SIZE] = "-", user[USER_TEXT_SIZE] = "-", tables[16] = "-";
   char rows[24] = "-", size[SIZE_TEXT_SIZE] = "-";
@@ -96,21 +110,131 @@ static void put_text(const struct listed *listed, const struct screen *screen) {
     size_text(size, directory->header.region_size);
   }
   text_clean_string(clean, sizeof(clean), listed->name);
-  text_pad(stdout, clean, -22);
-  fputc(' ', stdout);
-  paint_pad(stdout, screen->colour, state_paint(state), state, -7);
-  printf(" %7s %-10s %6s %9s %9s", pid, user, tables, rows, size);
+  text_pad(out, clean, -22);
+  fputc(' ', out);
+  paint_pad(out, screen->colour, state_paint(state), state, -7);
+  fprintf(out, " %7s %-10s %6s %9s %9s", pid, user, tables, rows, size);
   why_of(why, listed, &threads);
   text_clean_string(clean, sizeof(clean), why);
   if (clean[0] == '\0') {
-    fputc('\n', stdout);
+    fputc('\n', out);
     return;
   }
-  printf("%s  ", screen->width > 0 ? "\n" : "");
-  text_wrap(stdout, clean, 2, screen->width);
+  fprintf(out, "%s  ", screen->width > 0 ? "\n" : "");
+  text_wrap(out, clean, 2, screen->width);
 }
 
-static void put_json(struct json *json, const struct listed *listed) {
+/* ---------------------------------------------------------------------------
+ * What a region consists of
+ */
+
+static const char *const storages[] = {"per core", "owned", "shared"};
+static const char *const kinds[] = {"counter", "updown", "gauge", "state",
+                                    "histogram"};
+static const char *const aggregations[] = {"sum", "min", "max", "none"};
+
+static void put_optional(struct json *json, const char *key, const char *text) {
+  if (text != NULL && text[0] != '\0')
+    json_text(json, key, text);
+}
+
+static void put_field_json(struct json *json,
+                           const struct percore_field *field) {
+  json_open_object(json, NULL);
+  json_text(json, "name", field->name);
+  json_text(json, "kind", kinds[field->kind]);
+  put_optional(json, "unit", field->unit);
+  put_optional(json, "help", field->help);
+  if (field->kind == PERCORE_GAUGE)
+    json_text(json, "aggregation", aggregations[field->aggregation]);
+  if (field->kind == PERCORE_STATE) {
+    json_open_array(json, "states");
+    for (uint32_t i = 0; i < field->state_count; i++)
+      json_text(json, NULL, field->states[i]);
+    json_close_array(json);
+  }
+  json_close_object(json);
+}
+
+static void put_layout_json(struct json *json, struct region_reader *reader) {
+  const struct region_directory *directory = region_reader_directory(reader);
+  json_unsigned(json, "tsc_hz", directory->header.tsc_hz);
+  json_open_array(json, "layout");
+  for (uint32_t t = 0; t < directory->table_count; t++) {
+    const struct percore_table *table = &directory->described[t];
+    json_open_object(json, NULL);
+    json_text(json, "name", table->name);
+    put_optional(json, "help", table->help);
+    json_text(json, "storage", storages[table->storage]);
+    json_integer(json, "max_rows", table->max_rows);
+    json_integer(json, "rows_in_use", region_reader_rows(reader, t));
+    json_open_array(json, "fields");
+    for (uint32_t f = 0; f < table->field_count; f++)
+      put_field_json(json, &table->fields[f]);
+    json_close_array(json);
+    json_close_object(json);
+  }
+  json_close_array(json);
+}
+
+/* Writes a cell of clean text, and the blanks after it. */
+static void put_cell(const char *text, int width) {
+  char clean[512];
+  text_pad(stdout, text_clean_string(clean, sizeof(clean), text), -width);
+  fputs("  ", stdout);
+}
+
+static void put_field(const struct percore_field *field, int width) {
+  char kind[32], about[512] = "", clean[sizeof(about) * TEXT_GROWTH];
+  snprintf(kind, sizeof(kind), "%s%s%s", kinds[field->kind],
+           field->kind == PERCORE_GAUGE ? ", " : "",
+           field->kind == PERCORE_GAUGE ? aggregations[field->aggregation]
+                                        : "");
+  for (uint32_t i = 0; i < field->state_count; i++)
+    text_append(about, sizeof(about), ", ", field->states[i]);
+  if (field->help != NULL)
+    text_append(about, sizeof(about), ": ", field->help);
+  fputs("  ", stdout);
+  put_cell(field->name, 24);
+  put_cell(kind, 11);
+  put_cell(field->unit != NULL ? field->unit : "", 10);
+  text_wrap(stdout, text_clean_string(clean, sizeof(clean), about), 53, width);
+}
+
+static void put_layout(struct region_reader *reader, int width) {
+  const struct region_directory *directory = region_reader_directory(reader);
+  char time[TIME_TEXT_SIZE], about[640], clean[sizeof(about) * TEXT_GROWTH];
+  time_text(time, directory->header.start_realtime_ns);
+  printf("\nsince %s\n", time);
+  for (uint32_t t = 0; t < directory->table_count; t++) {
+    const struct percore_table *table = &directory->described[t];
+    char rows[64] = "one row";
+    if (table->max_rows > 0)
+      snprintf(rows, sizeof(rows), "%u live of at most %u rows",
+               region_reader_live_rows(reader, t), table->max_rows);
+    snprintf(about, sizeof(about), "%s (%s, %s)%s%.400s", table->name,
+             storages[table->storage], rows, table->help != NULL ? ": " : "",
+             table->help != NULL ? table->help : "");
+    text_wrap(stdout, text_clean_string(clean, sizeof(clean), about), 2, width);
+    for (uint32_t f = 0; f < table->field_count; f++)
+      put_field(&table->fields[f], width);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * JSON
+ */
+
+static void put_fault(struct json *json, const struct region_fault *fault) {
+  if (fault->rule == REGION_NO_RULE)
+    return;
+  json_text(json, "rule", region_rule_name(fault->rule));
+  put_optional(json, "table", fault->table);
+  put_optional(json, "field", fault->field);
+}
+
+static void put_json(struct json *json, const struct listed *listed,
+                     bool whole) {
   char why[LISTED_WHY_SIZE];
   struct region_reader *reader = listed->reader;
   const struct threads threads = read_threads(listed);
@@ -126,7 +250,11 @@ static void put_json(struct json *json, const struct listed *listed) {
     json_integer(json, "size", (int64_t)directory->header.region_size);
     json_integer(json, "attach_refused",
                  (int64_t)region_reader_attach_refused(reader));
+    if (whole)
+      put_layout_json(json, reader);
   }
+  if (reader != NULL)
+    put_fault(json, region_reader_fault(reader));
   why_of(why, listed, &threads);
   if (why[0] != '\0')
     json_text(json, "why", why);
@@ -139,7 +267,8 @@ static void put_json(struct json *json, const struct listed *listed) {
 
 /* Prints the regions as JSON. `error` is the errno if the runtime directory
  * could not be read, otherwise 0. */
-static void show_json(const struct listing *listing, int error) {
+static void show_json(const struct listing *listing, const char *name,
+                      int error) {
   struct json *json = json_begin(stdout, COMMAND);
   json_text(json, "runtime_dir", region_runtime_dir());
   if (error != 0) {
@@ -148,60 +277,117 @@ static void show_json(const struct listing *listing, int error) {
   }
   json_open_array(json, "regions");
   for (size_t i = 0; error == 0 && i < listing->len; i++)
-    put_json(json, &listing->listed[i]);
+    put_json(json, &listing->listed[i], name != NULL);
   json_close_array(json);
   json_end(json);
 }
 
-static void show_table(const struct listing *listing) {
-  if (listing->len == 0) {
-    char clean[4096];
-    text_clean_string(clean, sizeof(clean), region_runtime_dir());
-    printf("There is no region in %s.\n", clean);
-    return;
+struct table {
+  struct listing listing;
+  bool others_only; /* leave out percore's own regions */
+};
+
+/* Writes nothing if no region is shown. */
+static int write_table(FILE *out, const void *context, struct screen screen) {
+  const struct table *table = context;
+  bool has_title = false;
+  for (size_t i = 0; i < table->listing.len; i++) {
+    const struct listed *listed = &table->listing.listed[i];
+    if (table->others_only && listed_is_own(listed))
+      continue;
+    if (!has_title) {
+      paint_pad(out, screen.colour, PAINT_TITLE, "region", -22);
+      fprintf(out, " %-7s %7s %-10s %6s %9s %9s\n", "state", "pid", "user",
+              "tables", "rows", "size");
+    }
+    has_title = true;
+    put_text(out, listed, &screen);
   }
-  struct screen screen = terminal_screen();
-  paint_pad(stdout, screen.colour, PAINT_TITLE, "region", -22);
-  printf(" %-7s %7s %-10s %6s %9s %9s\n", "state", "pid", "user", "tables",
-         "rows", "size");
-  for (size_t i = 0; i < listing->len; i++)
-    put_text(&listing->listed[i], &screen);
+  return 0;
 }
 
-static int list_regions(bool as_json) {
-  struct listing listing;
-  int result = TOOL_OK, status = listing_connect(&listing);
+char *regions_text(struct screen screen) {
+  struct table table = {.others_only = true};
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  if (out == NULL)
+    return NULL;
+  if (listing_connect(&table.listing, NULL) == 0)
+    (void)screen_write(out, screen, write_table, &table);
+  listing_free(&table.listing);
+  fclose(out);
+  return text;
+}
+
+static bool can_be_read(const struct listed *listed) {
+  return listed->reader != NULL &&
+         region_reader_directory(listed->reader) != NULL;
+}
+
+/* With a name, describes the first of its regions that can be read. */
+static void show_table(const struct table *table, const char *name) {
+  const struct listing *listing = &table->listing;
+  struct screen screen = terminal_screen();
+  char clean[4096];
+  size_t i = 0;
+  text_clean_string(clean, sizeof(clean), region_runtime_dir());
+  if (listing->len == 0)
+    printf("There is no region in %s.\n", clean);
+  (void)write_table(stdout, table, screen);
+  while (i < listing->len && !can_be_read(&listing->listed[i]))
+    i++;
+  if (name != NULL && i < listing->len)
+    put_layout(listing->listed[i].reader, screen.width);
+}
+
+static int list_regions(const char *name, bool as_json) {
+  struct table table = {.others_only = false};
+  const struct listing *listing = &table.listing;
+  int result = TOOL_OK, status = listing_connect(&table.listing, name);
   if (as_json)
-    show_json(&listing, -status);
-  else if (status == 0)
-    show_table(&listing);
-  int written = end_output(COMMAND);
+    show_json(listing, name, -status);
+  else if (status == 0 && (name == NULL || listing->len > 0))
+    show_table(&table, name);
   if (status != 0)
     result =
         say_failure(COMMAND, "cannot read %s: %s: %s", region_runtime_dir(),
                     strerror(-status), listing_advice(-status));
-  else
-    result = written;
-  listing_free(&listing);
-  return result;
+  else if (name != NULL && listing->len == 0)
+    result = target_say_absent(COMMAND, name);
+  for (size_t i = 0; name != NULL && i < listing->len; i++)
+    if (!can_be_read(&listing->listed[i]))
+      result = TOOL_FAILURE;
+  listing_free(&table.listing);
+  int written = end_output(COMMAND);
+  return result != TOOL_OK ? result : written;
 }
 
 static int regions_main(int argc, char **argv) {
-  bool json = false;
-  int status = arguments_read(&regions_command, argc, argv, &json);
+  struct regions_options options = {.maps = false};
+  int status = arguments_read(&regions_command, argc, argv, &options);
   if (status >= 0)
     return status;
+  const char *name = optind < argc ? argv[optind] : NULL;
+  if (name != NULL && options.maps)
+    return say_usage(COMMAND, "unexpected argument '%s' beside --maps", name);
   stop_catch();
-  return list_regions(json);
+  return options.maps ? map_list(COMMAND, options.json)
+                      : list_regions(name, options.json);
 }
 
 const struct command regions_command = {
     .name = COMMAND,
-    .summary = "list the fast paths that publish counters here",
-    .usage = "[OPTION]...",
+    .summary = "list the fast paths that publish counters, or describe one",
+    .usage = "[NAME] [OPTION]...",
     .about = "Lists the regions in the runtime directory "
              "($PERCORE_RUNTIME_DIR, default /run/percore): their producers, "
-             "their sizes, and whether they can be read.",
-    .arguments = ARGUMENTS(argument_json),
+             "their sizes, and whether they can be read. With a NAME or "
+             "NAME@INSTANCE, also describes the tables and fields of this "
+             "region or, if readers refuse it, names the rule of "
+             "percore-region(7) that it breaks, and exits with 1.",
+    .arguments = ARGUMENTS(arguments),
+    .words_max = 1,
+    .takes_region = true,
     .run = regions_main,
 };

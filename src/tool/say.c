@@ -12,22 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *outer; /* the command that runs another command, or NULL */
-
-void say_within(const char *command) { outer = command; }
-
-void say_name(char *name, size_t size, const char *command) {
-  snprintf(name, size, "percore%s%s%s%s", outer != NULL ? " " : "",
-           outer != NULL ? outer : "", command != NULL ? " " : "",
-           command != NULL ? command : "");
-}
-
 static void say(const char *command, const char *format, va_list arguments) {
-  char line[1024], clean[sizeof(line) * TEXT_GROWTH], name[SAY_NAME_SIZE];
+  char line[1024], clean[sizeof(line) * TEXT_GROWTH];
   vsnprintf(line, sizeof(line), format, arguments);
   text_clean_string(clean, sizeof(clean), line);
-  say_name(name, sizeof(name), command);
-  fprintf(stderr, "%s: %s\n", name, clean);
+  fprintf(stderr, "percore%s%s: %s\n", command != NULL ? " " : "",
+          command != NULL ? command : "", clean);
 }
 
 int say_failure(const char *command, const char *format, ...) {
@@ -39,13 +29,12 @@ int say_failure(const char *command, const char *format, ...) {
 }
 
 int say_usage(const char *command, const char *format, ...) {
-  char name[SAY_NAME_SIZE];
   va_list arguments;
   va_start(arguments, format);
   say(command, format, arguments);
   va_end(arguments);
-  say_name(name, sizeof(name), command);
-  fprintf(stderr, "Try '%s --help'.\n", name);
+  fprintf(stderr, "Try 'percore%s%s --help'.\n", command != NULL ? " " : "",
+          command != NULL ? command : "");
   return TOOL_USAGE;
 }
 

@@ -1,6 +1,8 @@
 #include "target.h"
 
 #include "base/array.h"
+#include "board/board.h"
+#include "poller/poller.h"
 #include "region/layout.h"
 #include "text.h"
 #include "tool.h"
@@ -17,15 +19,6 @@ enum {
   WAIT_MS = 500, /* how long to wait for all producers together */
   ROUND_MS = 10
 };
-
-static void (*renew_region)(void);
-
-void target_renew_by(void (*renew)(void)) { renew_region = renew; }
-
-void target_renew(void) {
-  if (renew_region != NULL)
-    renew_region();
-}
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
   const struct passwd *entry = getpwuid(uid);
@@ -111,7 +104,7 @@ const char *target_advice(int error) {
   return "";
 }
 
-static int say_absent(const char *command, const char *region) {
+int target_say_absent(const char *command, const char *region) {
   struct listing listing;
   size_t length = strlen(region);
   char instances[512] = "";
@@ -137,7 +130,7 @@ int target_say_why(const char *command, const char *region,
   int error = region_reader_errno(reader);
   const char *advice = target_advice(error);
   if (error == ENOENT)
-    return say_absent(command, region);
+    return target_say_absent(command, region);
   return say_failure(command, "%s%s%s", region_reader_error(reader),
                      advice[0] != '\0' ? ": " : "", advice);
 }
@@ -262,8 +255,24 @@ static void connect_all(const struct listing *listing) {
   }
 }
 
-int listing_connect(struct listing *listing) {
+/* Removes all regions but those that `name` stands for. */
+static void keep_named(struct listing *listing, const char *name) {
+  size_t length = strlen(name), kept = 0;
+  for (size_t i = 0; i < listing->len; i++) {
+    struct listed *listed = &listing->listed[i];
+    if (strncmp(listed->name, name, length) == 0 &&
+        (listed->name[length] == '\0' || listed->name[length] == '@'))
+      listing->listed[kept++] = *listed;
+    else
+      free(listed->name);
+  }
+  listing->len = kept;
+}
+
+int listing_connect(struct listing *listing, const char *name) {
   int status = listing_read(listing);
+  if (name != NULL)
+    keep_named(listing, name);
   for (size_t i = 0; i < listing->len; i++)
     listing->listed[i].fault = open_reader(&listing->listed[i]);
   if (status == 0)
@@ -286,6 +295,13 @@ const char *listing_advice(int error) {
   default:
     return "set PERCORE_RUNTIME_DIR to use another directory";
   }
+}
+
+bool listed_is_own(const struct listed *listed) {
+  struct region_title title;
+  return region_title_split(&title, listed->name, strlen(listed->name)) &&
+         (strcmp(title.region, BOARD_NAME) == 0 ||
+          strcmp(title.region, POLLERS_REGION) == 0);
 }
 
 const char *listed_state(const struct listed *listed) {
@@ -318,7 +334,12 @@ int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
   if (region_reader_directory(reader) != NULL)
     return 0;
   const struct region_fault *fault = region_reader_fault(reader);
-  region_fault_text(fault, reason);
+  char line[REGION_FAULT_LINE];
+  bool has_rule = fault->rule != REGION_NO_RULE;
+  region_fault_text(fault, line);
+  snprintf(reason, LISTED_WHY_SIZE, "%s%s%s%s", line, has_rule ? " (rule " : "",
+           region_rule_name(fault->rule),
+           has_rule ? " of percore-region(7))" : "");
   return fault->error;
 }
 

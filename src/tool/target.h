@@ -6,10 +6,6 @@
 #include "json.h"
 #include "region/reader.h"
 
-/* The error message if the argument REGION is missing. */
-#define TARGET_MISSING                                                         \
-  "the region is missing: 'percore regions' lists the regions"
-
 /* Connects to `region`, which is NAME or NAME@INSTANCE, and waits at most a
  * second for its producer to answer. The reader accepts regions of every user,
  * because the output shows the owner. Returns TOOL_OK. On failure, prints an
@@ -23,15 +19,11 @@ int target_open(const char *command, const char *region,
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader);
 
-/* Prints why the region cannot be read. Returns TOOL_FAILURE. */
+/* Print why the region cannot be read, or that there is none. Return
+ * TOOL_FAILURE. */
+int target_say_absent(const char *command, const char *region);
 int target_say_why(const char *command, const char *region,
                    struct region_reader *reader);
-
-/* target_renew_by sets the function that updates the region, if this process
- * publishes the region itself. target_renew calls this function, if one is set.
- * Call target_renew before each read of a region. */
-void target_renew_by(void (*renew)(void));
-void target_renew(void);
 
 /* Write the user, or the pid and the start time, of a region's producer as
  * JSON. */
@@ -80,11 +72,12 @@ struct listing {
 };
 
 /* listing_read finds the sockets in the runtime directory. listing_connect also
- * connects to them, and waits up to half a second for their producers to
- * answer. Both return 0, or -errno if the directory cannot be read. Call
- * listing_free in either case. */
+ * connects to them, or only to a region and its instances unless `name` is
+ * NULL, and waits up to half a second for their producers to answer. Both
+ * return 0, or -errno if the directory cannot be read. Call listing_free in
+ * either case. */
 int listing_read(struct listing *listing);
-int listing_connect(struct listing *listing);
+int listing_connect(struct listing *listing, const char *name);
 void listing_free(struct listing *listing);
 
 /* Prints the valid names of regions, one per line. */
@@ -93,6 +86,10 @@ void listing_print(void);
 /* Returns advice on what to do after listing_read has failed with `error`, a
  * positive errno. */
 const char *listing_advice(int error);
+
+/* True for the board and the region of pollers, which percore itself publishes.
+ */
+bool listed_is_own(const struct listed *listed);
 
 /* Returns the state of a region: "alive", "silent" (the producer does not
  * answer), "gone" (the producer has ended), or "refused" (the region cannot be

@@ -81,57 +81,61 @@ void text_wrap(FILE *out, const char *text, int indent, int width) {
  * Screens
  */
 
-/* Returns the length of the escape sequence at the beginning of `text`, or 0 if
- * `text` begins with other characters. */
-static size_t escape_length(const char *text) {
-  return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
+/* A stream that passes on only what fits into the screen, as it is written, so
+ * that a table of any length needs no memory. */
+struct cutter {
+  FILE *out;
+  struct screen screen;
+  int line, column, blanks; /* blanks: those that may end the line */
+  bool in_escape;
+};
+
+/* Passes on a character, without the blanks that empty cells leave at the end
+ * of a line. An escape sequence takes no room and must not be cut. */
+static void cut(struct cutter *cutter, char c) {
+  const struct screen *screen = &cutter->screen;
+  cutter->in_escape |= c == '\033';
+  if (screen->height > 0 && cutter->line >= screen->height)
+    return;
+  if (c == '\n') {
+    fputs(screen->line_end != NULL ? screen->line_end : "\n", cutter->out);
+    cutter->line++;
+    cutter->column = cutter->blanks = 0;
+    return;
+  }
+  if (!cutter->in_escape) {
+    cutter->column += ((uint8_t)c & 0xc0) != 0x80;
+    if (screen->width > 0 && cutter->column > screen->width)
+      return;
+  }
+  if (c == ' ') {
+    cutter->blanks++;
+    return;
+  }
+  for (; cutter->blanks > 0; cutter->blanks--)
+    putc(' ', cutter->out);
+  putc(c, cutter->out);
+  cutter->in_escape &= c != 'm';
 }
 
-/* Copies the part of a text that fits into the screen, without the blanks that
- * empty cells leave at the end of a line. */
-static void cut(FILE *out, const char *text, struct screen screen) {
-  int line = 0, column = 0, blanks = 0;
-  while (*text != '\0' && (screen.height <= 0 || line < screen.height)) {
-    size_t length = escape_length(text);
-    bool is_break = *text == '\n';
-    if (length == 0) {
-      length = 1;
-      line += is_break;
-      column = is_break ? 0 : column + (((uint8_t)*text & 0xc0) != 0x80);
-      if (screen.width > 0 && column > screen.width) {
-        text++;
-        continue;
-      }
-    } /* an escape sequence takes no room and must not be cut */
-    if (*text == ' ') {
-      blanks++;
-    } else if (is_break) {
-      fputs(screen.line_end != NULL ? screen.line_end : "\n", out);
-      blanks = 0;
-    } else {
-      fprintf(out, "%*s", blanks, "");
-      fwrite(text, 1, length, out);
-      blanks = 0;
-    }
-    text += length;
-  }
+static ssize_t write_cut(void *context, const char *text, size_t size) {
+  struct cutter *cutter = context;
+  for (size_t i = 0; i < size; i++)
+    cut(cutter, text[i]);
+  return ferror(cutter->out) ? 0 : (ssize_t)size;
 }
 
 int screen_write(FILE *out, struct screen screen,
                  int (*write)(FILE *out, const void *figures,
                               struct screen screen),
                  const void *figures) {
-  char *whole = NULL;
-  size_t size;
-  FILE *part = open_memstream(&whole, &size);
+  struct cutter cutter = {.out = out, .screen = screen};
+  FILE *part =
+      fopencookie(&cutter, "w", (cookie_io_functions_t){.write = write_cut});
   if (part == NULL)
     return -ENOMEM;
   int status = write(part, figures, screen);
-  if (fclose(part) != 0)
-    status = -ENOMEM;
-  if (status == 0)
-    cut(out, whole, screen);
-  free(whole);
+  fclose(part); /* the caller looks for errors of `out` */
   return status;
 }
 

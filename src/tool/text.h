@@ -58,9 +58,9 @@ struct screen {
   bool reverse;
 };
 
-/* Calls `write` and copies its output to `out`: only the lines that fit into
- * the screen, each cut to the width and without trailing blanks. Returns 0,
- * -ENOMEM, or what `write` returned. */
+/* Calls `write` and passes its output on to `out`: only the lines that fit into
+ * the screen, each cut to the width and without trailing blanks. Returns
+ * -ENOMEM or what `write` returned; if `out` fails, ferror tells `write`. */
 int screen_write(FILE *out, struct screen screen,
                  int (*write)(FILE *out, const void *figures,
                               struct screen screen),

@@ -21,8 +21,12 @@ enum {
 };
 
 extern const struct command load_command, pick_command, regions_command,
-    top_command, dump_command, map_command, reset_command, clock_command,
-    wake_command, check_command, doctor_command;
+    top_command, wake_command, clock_command, doctor_command;
+
+/* percore without a command: the loads as percore load shows them, on a
+ * terminal live, otherwise once; below them the regions, and the first line of
+ * percore doctor. */
+int load_with_all(void);
 
 /* ---------------------------------------------------------------------------
  * Messages, on stderr
@@ -37,15 +41,6 @@ int say_failure(const char *command, const char *format, ...)
  * TOOL_USAGE. */
 int say_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* Sets the prefix of all later messages: "percore OUTER COMMAND:", or "percore
- * COMMAND:" if outer is NULL. */
-void say_within(const char *outer);
-
-/* Writes the words with which a command's messages begin, such as "percore map
- * top". */
-#define SAY_NAME_SIZE 32
-void say_name(char *name, size_t size, const char *command);
 
 /* Prints the version to stdout. Returns TOOL_OK or TOOL_FAILURE. */
 int say_version(void);

@@ -1,8 +1,10 @@
-/* percore top: shows the rates of a region live. */
+/* percore top: shows the rates of a region or of a BPF map live, or their
+ * totals. */
 #include "top.h"
 
 #include "base/clock.h"
 #include "live.h"
+#include "map.h"
 #include "text.h"
 #include "tool.h"
 
@@ -19,8 +21,8 @@ struct top_options {
   const char *table, *sort;
   double interval_s;
   uint64_t count; /* 0: no limit */
-  uint64_t rows;
-  bool per_core, each, json;
+  uint64_t rows;  /* 0: not given; if there is no page, all */
+  bool totals, per_core, each, json;
 };
 
 static const struct argument arguments[] = {
@@ -28,15 +30,19 @@ static const struct argument arguments[] = {
     ARGUMENT_COUNT(struct top_options),
     ARGUMENT(struct top_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
              "show only this table; \"core\" shows only the threads"),
+    ARGUMENT(struct top_options, totals, 'a', "totals", ARGUMENT_FLAG, NULL,
+             "show what was counted since the last reset, not rates; once, "
+             "unless on a terminal"),
     ARGUMENT(
         struct top_options, sort, 's', "sort", ARGUMENT_TEXT, "FIELD",
         "sort rows by FIELD, largest first (default: the first counter, if "
         "not all rows fit)"),
     ARGUMENT(struct top_options, rows, 'r', "rows", ARGUMENT_WHOLE, "N",
-             "show at most N rows of each table (default 100)", .min = 1,
-             .max = ROWS_MOST),
+             "show at most N rows of each table (default 100; all totals, "
+             "unless on a terminal)",
+             .min = 1, .max = ROWS_MOST),
     ARGUMENT(struct top_options, per_core, 'p', "per-core", ARGUMENT_FLAG, NULL,
-             "also show the rates of each core"),
+             "also show the figures of each core"),
     ARGUMENT(struct top_options, each, 'e', "each", ARGUMENT_FLAG, NULL,
              "tell the instances of a region apart, instead of adding them up"),
     ARGUMENT_JSON(struct top_options),
@@ -78,14 +84,15 @@ static int open_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
   bool sorted = top->options->sort == NULL;
   uint32_t count = figures->directory->table_count;
-  figures->with_workers = is_shown(top, 0);
+  figures->with_workers = is_shown(top, 0) && !figures->totals;
   figures->tables = calloc(count, sizeof(*figures->tables));
   if (figures->tables == NULL)
     return -ENOMEM;
-  for (uint32_t t = 1; t < count; t++) {
+  for (uint32_t t = figures->totals ? 0 : 1; t < count; t++) {
     const struct rates_options options = {.rows = top->options->rows,
                                           .sort = top->options->sort,
-                                          .per_core = top->options->per_core};
+                                          .per_core = top->options->per_core,
+                                          .totals = figures->totals};
     if (!is_shown(top, t))
       continue;
     struct rates *rates = &figures->tables[figures->tables_len];
@@ -110,14 +117,14 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* Returns the total number of columns in all tables, because the keys for
- * sorting step through the columns of one table after the other. */
-static size_t columns(const void *context) {
+/* The keys for sorting step through the columns of one table after the other.
+ */
+static size_t order_after(const void *context, size_t order, bool forwards) {
   const struct top_figures *figures = context;
-  size_t count = 0;
+  size_t orders = 1;
   for (size_t t = 0; t < figures->tables_len; t++)
-    count += figures->tables[t].columns_len;
-  return count;
+    orders += figures->tables[t].columns_len;
+  return (order + (forwards ? 1 : orders - 1)) % orders;
 }
 
 static const char *chosen_column(const struct top_figures *figures,
@@ -134,7 +141,7 @@ static int read_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
   struct merge_part *part = NULL;
   int status = 0;
-  target_renew();
+  map_renew();
   while (status == 0 && figures->with_workers &&
          (part = merge_next(&top->merge, part)) != NULL)
     status = region_workers_read(&part->workers, part->reader, monotonic_ns(),
@@ -201,7 +208,7 @@ static const struct live_face face = {
     .next = next,
     .table = top_table_write,
     .json = top_json_write,
-    .columns = columns,
+    .order = order_after,
 };
 
 static int show_live(struct top *top) {
@@ -209,7 +216,9 @@ static int show_live(struct top *top) {
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   top->interval_ns = (uint64_t)(top->options->interval_s * 1e9);
-  top->due_ns = monotonic_ns() + top->interval_ns;
+  top->due_ns = monotonic_ns();
+  if (!top->figures.totals) /* rates take an interval */
+    top->due_ns += top->interval_ns;
   int status = live_run(live, top->options->count, top);
   live_close(live);
   return status;
@@ -238,48 +247,104 @@ static int show_region(struct top *top) {
   int status = take_region(top);
   if (status == -ENOENT)
     return say_no_column(top);
-  if (status == 0)
+  if (status == 0 && !top->figures.totals)
     status = read_tables(top);
   if (status != 0)
     return say_failure(COMMAND, "%s", why_failed(status));
   return show_live(top);
 }
 
-static int top_main(int argc, char **argv) {
-  struct top_options options = {.interval_s = INTERVAL_DEFAULT_S,
-                                .rows = ROWS_DEFAULT};
-  int status = arguments_read(&top_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  if (options.table != NULL && strcmp(options.table, "core") == 0 &&
-      (options.sort != NULL || options.per_core))
-    return say_usage(COMMAND, "--sort and --per-core have no effect on the "
-                              "table core");
-  stop_catch();
-  struct top top = {
-      .options = &options,
-      .figures = {.interval_s = options.interval_s, .alive = true}};
-  status = merge_open(&top.merge, COMMAND, argv[optind], options.each);
+/* ---------------------------------------------------------------------------
+ * Which region
+ */
+
+/* Chooses the only region whose producer is alive; percore's own regions only
+ * if there are no others. */
+static int choose_region(struct region_title *chosen) {
+  struct listing listing;
+  struct region_title title;
+  char names[512] = "";
+  bool several = false;
+  (void)listing_connect(&listing, NULL);
+  for (int own = 0; own < 2 && names[0] == '\0'; own++)
+    for (size_t i = 0; i < listing.len; i++) {
+      const struct listed *listed = &listing.listed[i];
+      if (!region_title_split(&title, listed->name, strlen(listed->name)) ||
+          listed_is_own(listed) != own ||
+          strcmp(listed_state(listed), "alive") != 0)
+        continue;
+      if (names[0] == '\0')
+        *chosen = title;
+      several |= strcmp(chosen->region, title.region) != 0;
+      text_append(names, sizeof(names), ", ", listed->name);
+    }
+  listing_free(&listing);
+  if (several)
+    return say_usage(COMMAND, "there are several regions; name one of them: %s",
+                     names);
+  if (names[0] == '\0')
+    return say_failure(COMMAND,
+                       "no region in %s has a producer that is alive: 'percore "
+                       "regions' lists the regions",
+                       region_runtime_dir());
+  return TOOL_OK;
+}
+
+/* Shows a region, or a map after publishing it as a region. */
+static int show(struct top_options *options, const char *word) {
+  struct region_title only;
+  struct top top = {.options = options,
+                    .figures = {.interval_s = options->interval_s,
+                                .totals = options->totals,
+                                .alive = true}};
+  bool is_map = word != NULL && map_is_named(word);
+  int status = word == NULL ? choose_region(&only)
+               : is_map     ? map_publish(COMMAND, word, &options->table)
+                            : TOOL_OK;
+  const char *region = word == NULL ? only.region : is_map ? MAP_REGION : word;
+  if (status == TOOL_OK)
+    status = merge_open(&top.merge, COMMAND, region, options->each);
   if (status == TOOL_OK)
     status = show_region(&top);
   close_tables(&top);
   merge_close(&top.merge);
+  map_end();
   return status;
+}
+
+static int top_main(int argc, char **argv) {
+  struct top_options options = {.interval_s = INTERVAL_DEFAULT_S};
+  int status = arguments_read(&top_command, argc, argv, &options);
+  if (status >= 0)
+    return status;
+  if (options.table != NULL && strcmp(options.table, "core") == 0 &&
+      !options.totals && (options.sort != NULL || options.per_core))
+    return say_usage(COMMAND, "--sort and --per-core have no effect on the "
+                              "table core without --totals");
+  bool has_page = !options.json && terminal_screen().width > 0;
+  bool is_once = options.totals && !has_page;
+  if (options.rows == 0 && (!is_once || options.sort != NULL))
+    options.rows = ROWS_DEFAULT;
+  if (options.count == 0 && is_once)
+    options.count = 1;
+  stop_catch();
+  return show(&options, optind < argc ? argv[optind] : NULL);
 }
 
 const struct command top_command = {
     .name = COMMAND,
-    .summary = "show what a fast path does, live",
-    .usage = "REGION [OPTION]...",
+    .summary = "show what a fast path or a BPF map counts, live",
+    .usage = "[REGION|MAP] [OPTION]...",
     .about = "Shows the rates of a fast path's counters, what its polling "
              "threads do with their time, and which of them are stuck: on a "
              "terminal in place (q quits, < > sort, r reverses), otherwise one "
              "table after "
              "the other. REGION is NAME@INSTANCE, or NAME for all of its "
-             "instances together. Ctrl-C ends it.",
+             "instances together; if there is only one region it can be left "
+             "out. MAP is the path of a pinned BPF map, or id:NUMBER. Ctrl-C "
+             "ends it.",
     .arguments = ARGUMENTS(arguments),
-    .words_min = 1,
     .words_max = 1,
-    .words_missing = TARGET_MISSING,
+    .takes_region = true,
     .run = top_main,
 };

@@ -21,7 +21,8 @@ struct top_figures {
   uid_t uid;
   const struct region_directory *directory;
   const struct merge *merge;
-  bool with_workers; /* the table `core` is shown */
+  bool totals;       /* values are shown, not rates */
+  bool with_workers; /* what the threads do is shown, not the table `core` */
   struct rates *tables;
   size_t tables_len;
 };

@@ -19,9 +19,9 @@ static void put_worker(struct json *json, const struct merge_part *part,
   json_bool(json, "asleep", worker->slot.asleep_tsc != 0);
   json_bool(json, "stuck", worker->still_ns >= TOP_STUCK_NS);
   json_number(json, "still_s", (double)worker->still_ns / 1e9);
-  json_number(json, "useful", worker->useful);
-  json_number(json, "slept", worker->slept);
-  json_number(json, "empty", top_empty(worker));
+  json_percent(json, "useful", worker->useful);
+  json_percent(json, "slept", worker->slept);
+  json_percent(json, "empty", top_empty(worker));
   json_number(json, "polls_per_s",
               top_per_second(workers, worker, REGION_CORE_POLLS));
   json_number(json, "items_per_s",
@@ -29,45 +29,47 @@ static void put_worker(struct json *json, const struct merge_part *part,
   json_close_object(json);
 }
 
-static void put_column(struct json *json, const struct rate_column *column) {
+/* As totals, a histogram is one value with all its percentiles. */
+static bool is_part(const struct rates *rates, size_t column) {
+  return rates->options.totals && rates->columns[column].kind == RATE_QUANTILE;
+}
+
+static void put_column(struct json *json, const struct rates *rates,
+                       const struct rate_column *column) {
   static const char *const kinds[] = {[RATE_PER_SECOND] = "rate",
                                       [RATE_VALUE] = "value",
                                       [RATE_STATE] = "state",
                                       [RATE_QUANTILE] = "quantile"};
   struct field_ref field = column->field;
+  bool is_total = rates->options.totals && column->kind == RATE_PER_SECOND;
+  bool is_histogram = field.layout->kind == PERCORE_HISTOGRAM;
   json_open_object(json, NULL);
   json_text(json, "name", column->title);
-  json_text(json, "is", kinds[column->kind]);
-  if (field.layout->kind == PERCORE_HISTOGRAM &&
-      column->kind == RATE_PER_SECOND)
+  json_text(json, "is",
+            !is_total      ? kinds[column->kind]
+            : is_histogram ? "histogram"
+                           : "total");
+  if (is_histogram && column->kind == RATE_PER_SECOND && !is_total)
     json_text(json, "unit", "1"); /* it counts values */
   else if (field.described->unit != NULL)
     json_text(json, "unit", field.described->unit);
   json_close_object(json);
 }
 
-static void put_value(struct json *json, const struct rate_column *column,
-                      double value) {
-  const char *state = rate_state(column, value);
-  if (state != NULL)
-    json_text(json, column->title, state);
-  else
-    json_number(json, column->title, value);
-}
-
-static void put_cores(struct json *json, const struct rates *rates,
-                      const struct rate_row *row) {
-  json_open_object(json, "cores");
-  for (uint32_t core = 0; core < rates->tile.core_count; core++) {
-    char key[16];
-    if (!rates->tile.core_used[core])
+/* Writes the values of a row, or of one core of it. */
+static void put_values(struct json *json, const char *key,
+                       const struct rates *rates, const struct rate_row *row,
+                       uint32_t copy) {
+  json_open_object(json, key);
+  for (size_t c = 0; c < rates->columns_len; c++) {
+    const struct rate_column *column = &rates->columns[c];
+    const uint64_t *cells = rate_cells(rates, column, row, copy);
+    if (is_part(rates, c) || (copy == 0 && !column->has_total))
       continue;
-    snprintf(key, sizeof(key), "%u", core);
-    json_open_object(json, key);
-    for (size_t c = 0; c < rates->columns_len; c++)
-      put_value(json, &rates->columns[c],
-                row->values[(1 + core) * rates->columns_len + c]);
-    json_close_object(json);
+    if (cells != NULL && (rates->options.totals || column->kind == RATE_STATE))
+      value_json(json, column->title, column->field, cells);
+    else
+      json_number(json, column->title, rate_value(rates, column, row, copy));
   }
   json_close_object(json);
 }
@@ -76,18 +78,26 @@ static void put_row(struct json *json, const struct rates *rates,
                     const struct rate_row *row) {
   json_open_object(json, NULL);
   json_text(json, "row", row->name);
-  json_open_object(json, "values");
-  for (size_t c = 0; c < rates->columns_len; c++)
-    if (rates->columns[c].has_total)
-      put_value(json, &rates->columns[c], row->values[c]);
-  json_close_object(json);
+  if (row->torn)
+    json_bool(json, "torn", true);
+  put_values(json, "values", rates, row, 0);
   if (rates->copies > 1)
-    put_cores(json, rates, row);
+    json_open_object(json, "cores");
+  for (uint32_t copy = 1; copy < rates->copies; copy++) {
+    char key[16];
+    snprintf(key, sizeof(key), "%u", copy - 1);
+    if (row->has[copy])
+      put_values(json, key, rates, row, copy);
+  }
+  if (rates->copies > 1)
+    json_close_object(json);
   json_close_object(json);
 }
 
-static void put_table(struct json *json, const struct top_figures *figures,
-                      const struct rates *rates) {
+static int put_table(FILE *out, struct json *json,
+                     const struct top_figures *figures, struct rates *rates) {
+  const struct rate_row *row;
+  int status = rates_begin(rates);
   json_open_object(json, NULL);
   json_text(json, "name",
             figures->directory->described[rates->tile.table].name);
@@ -96,18 +106,22 @@ static void put_table(struct json *json, const struct top_figures *figures,
   json_number(json, "rows_replaced_per_s", rates->replaced_per_s);
   json_open_array(json, "columns");
   for (size_t c = 0; c < rates->columns_len; c++)
-    put_column(json, &rates->columns[c]);
+    if (!is_part(rates, c))
+      put_column(json, rates, &rates->columns[c]);
   json_close_array(json);
   json_open_array(json, "rows");
-  for (size_t r = 0; r < rates->rows_len; r++)
-    put_row(json, rates, &rates->rows[r]);
+  while (status == 0 && !ferror(out) &&
+         (status = rates_next(rates, &row)) == 0 && row != NULL)
+    put_row(json, rates, row);
   json_close_array(json);
   json_close_object(json);
+  return status;
 }
 
 int top_json_write(FILE *out, const void *top_figures) {
   const struct top_figures *figures = top_figures;
   struct json *json = json_begin(out, "top");
+  int status = 0;
   json_thousandths(json, "time", (double)figures->realtime_ns / 1e9);
   json_text(json, "region", figures->region);
   json_text(json, "state", figures->alive ? "alive" : "gone");
@@ -131,9 +145,9 @@ int top_json_write(FILE *out, const void *top_figures) {
     json_close_array(json);
   }
   json_open_array(json, "tables");
-  for (size_t t = 0; t < figures->tables_len; t++)
-    put_table(json, figures, &figures->tables[t]);
+  for (size_t t = 0; t < figures->tables_len && status == 0; t++)
+    status = put_table(out, json, figures, &figures->tables[t]);
   json_close_array(json);
   json_end(json);
-  return 0;
+  return status;
 }

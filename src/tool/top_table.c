@@ -115,10 +115,22 @@ static void write_workers(FILE *out, const struct merge *merge, int lines,
  * Cells
  */
 
-enum { NAME_WIDTH = 24, CELL_WIDTH = 9, CELL_GAP = 2 };
+enum { NAME_WIDTH = 24, CELL_WIDTH = 9, EXACT_WIDTH = 20, CELL_GAP = 2 };
+#define EXACT_BELOW 1e9 /* has no more digits than CELL_WIDTH */
 
 #define NAME_TEXT_SIZE (MERGE_ROW_SIZE * TEXT_GROWTH)
 #define UNIT_TEXT_SIZE 80
+
+/* A table of rates, and how much of it fits into the screen. */
+struct sheet {
+  FILE *out;
+  const struct screen *screen;
+  struct rates *rates;
+  double ns_per_cycle;
+  size_t first, end; /* the columns that are shown */
+  size_t rows;       /* how many rows are shown */
+  int name_width;
+};
 
 static void name_text(char text[NAME_TEXT_SIZE], const struct rate_row *row) {
   text_clean_string(text, NAME_TEXT_SIZE,
@@ -132,22 +144,31 @@ static bool is_time(const struct rate_column *column) {
 }
 
 static void unit_text(char text[UNIT_TEXT_SIZE],
-                      const struct rate_column *column) {
+                      const struct rate_column *column, bool is_total) {
   char unit[64];
   text_clean_string(unit, sizeof(unit), field_unit(column->field));
   if (column->kind == RATE_PER_SECOND)
-    snprintf(text, UNIT_TEXT_SIZE, "%s/s",
-             column->field.layout->kind == PERCORE_HISTOGRAM ? "" : unit);
+    snprintf(text, UNIT_TEXT_SIZE, "%s%s",
+             column->field.layout->kind == PERCORE_HISTOGRAM ? "" : unit,
+             is_total ? "" : "/s");
   else if (column->kind == RATE_STATE || is_time(column))
     text[0] = '\0';
   else
     snprintf(text, UNIT_TEXT_SIZE, "%s", unit);
 }
 
-static int width_of(const struct rate_column *column) {
+static bool is_count(const struct sheet *sheet,
+                     const struct rate_column *column) {
+  return sheet->rates->options.totals &&
+         (column->kind == RATE_PER_SECOND || column->kind == RATE_VALUE);
+}
+
+static int width_of(const struct sheet *sheet, size_t c) {
+  const struct rate_column *column = &sheet->rates->columns[c];
   char unit[UNIT_TEXT_SIZE];
-  unit_text(unit, column);
-  int width = CELL_WIDTH;
+  unit_text(unit, column, sheet->rates->options.totals);
+  bool is_exact = is_count(sheet, column) && sheet->screen->width == 0;
+  int width = is_exact ? EXACT_WIDTH : CELL_WIDTH;
   if (text_width(column->title) > width)
     width = text_width(column->title);
   if (text_width(unit) > width)
@@ -159,17 +180,6 @@ static int width_of(const struct rate_column *column) {
  * Rows
  */
 
-/* A table of rates, and how much of it fits into the screen. */
-struct sheet {
-  FILE *out;
-  const struct screen *screen;
-  const struct rates *rates;
-  double ns_per_cycle;
-  size_t first, end; /* the columns that are shown */
-  size_t rows;       /* how many rows are shown */
-  int name_width;
-};
-
 /* Chooses the columns that fit next to the name of a row in `width` characters
  * (0: unlimited): the first columns or, if the user sorts by a later one, the
  * columns that end with it. */
@@ -180,7 +190,7 @@ static void choose_columns(struct sheet *sheet, int width) {
     int used = NAME_WIDTH;
     for (sheet->end = sheet->first; sheet->end < rates->columns_len;
          sheet->end++) {
-      used += width_of(&rates->columns[sheet->end]);
+      used += width_of(sheet, sheet->end);
       if (width > 0 && used > width && sheet->end > sheet->first)
         break;
     }
@@ -201,7 +211,7 @@ static int choose_name_width(const struct sheet *sheet) {
       wanted = text_width(name);
   }
   for (size_t c = sheet->first; c < sheet->end; c++)
-    room -= width_of(&sheet->rates->columns[c]);
+    room -= width_of(sheet, c);
   if (room < NAME_WIDTH)
     room = NAME_WIDTH;
   return sheet->screen->width > 0 && wanted > room ? room : wanted;
@@ -215,51 +225,59 @@ static void write_titles(const struct sheet *sheet) {
   for (size_t c = sheet->first; c < sheet->end; c++) {
     bool is_sorted = rates->sort_asked && rates->sort_column == c;
     paint_pad(sheet->out, colour, is_sorted ? PAINT_SORTED : PAINT_TITLE,
-              rates->columns[c].title, width_of(&rates->columns[c]));
+              rates->columns[c].title, width_of(sheet, c));
   }
   fputc('\n', sheet->out);
   text_pad(sheet->out, "", -sheet->name_width);
   for (size_t c = sheet->first; c < sheet->end; c++) {
-    unit_text(unit, &rates->columns[c]);
-    text_pad(sheet->out, unit, width_of(&rates->columns[c]));
+    unit_text(unit, &rates->columns[c], rates->options.totals);
+    text_pad(sheet->out, unit, width_of(sheet, c));
   }
   fputc('\n', sheet->out);
 }
 
-static void write_cell(const struct sheet *sheet,
-                       const struct rate_column *column, double value) {
-  char text[VALUE_TEXT_SIZE * TEXT_GROWTH];
-  const char *state = rate_state(column, value);
-  if (state != NULL)
+/* Writes all digits of a total, if they fit into its cell. */
+static void write_cell(const struct sheet *sheet, size_t c,
+                       const struct rate_row *row, uint32_t copy) {
+  const struct rate_column *column = &sheet->rates->columns[c];
+  const uint64_t *cells = rate_cells(sheet->rates, column, row, copy);
+  double value = rate_value(sheet->rates, column, row, copy);
+  char state[VALUE_TEXT_SIZE], text[sizeof(state) * TEXT_GROWTH];
+  bool fits = sheet->screen->width == 0 || fabs(value) < EXACT_BELOW;
+  if (column->kind == RATE_STATE && cells != NULL) {
+    value_text(state, column->field, cells);
     text_clean_string(text, sizeof(text), state);
-  else if (!is_time(column))
+  } else if (is_count(sheet, column) && fits && cells != NULL) {
+    value_text(text, column->field, cells);
+  } else if (!is_time(column)) {
     short_text(text, value);
-  else if (strcmp(field_unit(column->field), "cycles") == 0)
+  } else if (strcmp(field_unit(column->field), "cycles") == 0) {
     short_time_text(text, value * sheet->ns_per_cycle);
-  else
+  } else {
     short_time_text(text, value);
-  text_pad(sheet->out, text, width_of(column));
+  }
+  text_pad(sheet->out, text, width_of(sheet, c));
 }
 
 static void write_values(const struct sheet *sheet, char *name,
-                         const double *values) {
+                         const struct rate_row *row, uint32_t copy) {
   text_shorten(name, sheet->name_width);
   text_pad(sheet->out, name, -sheet->name_width);
   for (size_t c = sheet->first; c < sheet->end; c++)
-    write_cell(sheet, &sheet->rates->columns[c], values[c]);
+    write_cell(sheet, c, row, copy);
+  if (row->torn)
+    fputs("  (torn)", sheet->out);
   fputc('\n', sheet->out);
 }
 
 static void write_row(const struct sheet *sheet, const struct rate_row *row) {
-  const struct rates *rates = sheet->rates;
   char name[NAME_TEXT_SIZE];
   name_text(name, row);
-  write_values(sheet, name, row->values);
-  for (uint32_t core = 0; core + 1 < rates->copies; core++) {
-    if (!rates->tile.core_used[core])
-      continue;
-    snprintf(name, sizeof(name), "  core %" PRIu32, core);
-    write_values(sheet, name, row->values + (1 + core) * rates->columns_len);
+  write_values(sheet, name, row, 0);
+  for (uint32_t copy = 1; copy < sheet->rates->copies; copy++) {
+    snprintf(name, sizeof(name), "  core %" PRIu32, copy - 1);
+    if (row->has[copy])
+      write_values(sheet, name, row, copy);
   }
 }
 
@@ -272,7 +290,7 @@ static int by_number(const void *left, const void *right) {
 /* Writes the rows. If all rows are shown and no order was requested, the rows
  * keep the producer's order, so that they do not change places from one table
  * to the next. */
-static int write_rows(const struct sheet *sheet) {
+static int write_kept(const struct sheet *sheet) {
   const struct rates *rates = sheet->rates;
   const struct rate_row **rows = calloc(sheet->rows + 1, sizeof(*rows));
   if (rows == NULL)
@@ -287,7 +305,18 @@ static int write_rows(const struct sheet *sheet) {
   return 0;
 }
 
-/* Returns how many lines one row takes. */
+static int write_rows(const struct sheet *sheet) {
+  const struct rate_row *row;
+  int status = 0;
+  if (sheet->rates->options.rows > 0)
+    return write_kept(sheet);
+  while (!ferror(sheet->out) &&
+         (status = rates_next(sheet->rates, &row)) == 0 && row != NULL)
+    write_row(sheet, row);
+  return status;
+}
+
+/* Returns how many lines one row takes at most. */
 static size_t row_lines(const struct rates *rates) {
   size_t lines = 1;
   for (uint32_t core = 0; core + 1 < rates->copies; core++)
@@ -321,9 +350,12 @@ static void write_replaced(const struct sheet *sheet) {
 
 /* Writes a table in at most `lines` lines. */
 static int write_rates(FILE *out, const struct top_figures *figures,
-                       const struct rates *rates, int lines,
+                       struct rates *rates, int lines,
                        const struct screen *screen) {
   const struct region_directory *directory = figures->directory;
+  int status = rates_begin(rates);
+  if (status != 0)
+    return status;
   struct sheet sheet = {
       .out = out,
       .screen = screen,
@@ -334,7 +366,7 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   fprintf(out, "%s: %" PRIu64 " %s",
           directory->described[rates->tile.table].name, rates->rows_live,
           rates->rows_live == 1 ? "row" : "rows");
-  if (sheet.rows < rates->rows_live)
+  if (rates->options.rows > 0 && sheet.rows < rates->rows_live)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
   else if (rates->sort_asked)
@@ -359,24 +391,24 @@ static int write_rates(FILE *out, const struct top_figures *figures,
 
 static void write_title(FILE *out, const struct top_figures *figures) {
   char time[TIME_TEXT_SIZE], user[USER_TEXT_SIZE], pid[PID_TEXT_SIZE];
+  char who[USER_TEXT_SIZE + 64], why[512];
   time_text(time, figures->realtime_ns);
-  fprintf(out, "%s  ", time);
-  if (!figures->alive) {
-    char why[512];
-    text_clean_string(why, sizeof(why), figures->why);
-    fprintf(out,
-            "%s has ended; these are its last figures. Waiting for it: %s\n",
-            figures->region, why);
-    return;
-  }
   user_text(user, figures->uid);
   pid_text(pid, figures->pid);
   if (figures->merge->is_one)
-    fprintf(out, "%s, pid %s", figures->region, pid);
+    snprintf(who, sizeof(who), "pid %s, user %s", pid, user);
   else
-    fprintf(out, "%s, %zu instances", figures->region,
-            merge_count(figures->merge));
-  fprintf(out, ", user %s, every %g s\n", user, figures->interval_s);
+    snprintf(who, sizeof(who), "%zu instances, user %s",
+             merge_count(figures->merge), user);
+  fprintf(out, "%s  %s", time, figures->region);
+  if (!figures->alive)
+    fprintf(out,
+            " (%s) has ended; these are its last figures. Waiting for it: %s\n",
+            who, text_clean_string(why, sizeof(why), figures->why));
+  else if (figures->totals)
+    fprintf(out, ", %s, totals\n", who);
+  else
+    fprintf(out, ", %s, every %g s\n", who, figures->interval_s);
 }
 
 /* Returns an equal share of the lines for the next of `parts` tables, and takes
@@ -398,7 +430,7 @@ int top_table_write(FILE *out, const void *top_figures, struct screen screen) {
         take_lines(&lines, parts--, 2 + (int)count_threads(figures->merge)),
         &screen);
   for (size_t t = 0; t < figures->tables_len && status == 0; t++) {
-    const struct rates *rates = &figures->tables[t];
+    struct rates *rates = &figures->tables[t];
     int wanted = 3 + (int)(rates->rows_len * row_lines(rates));
     status = write_rates(out, figures, rates,
                          take_lines(&lines, parts--, wanted), &screen);

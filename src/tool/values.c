@@ -73,12 +73,16 @@ static bool is_signed(struct field_ref field) {
 
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells) {
-  if (has_state(field, cells[0]))
-    snprintf(text, VALUE_TEXT_SIZE, "%s", field.described->states[cells[0]]);
+  uint64_t value = cells[0];
+  if (field.layout->kind == PERCORE_HISTOGRAM)
+    for (uint32_t b = 1; b < field.layout->cells; b++)
+      value += cells[b];
+  if (has_state(field, value))
+    snprintf(text, VALUE_TEXT_SIZE, "%s", field.described->states[value]);
   else if (is_signed(field))
-    snprintf(text, VALUE_TEXT_SIZE, "%" PRId64, (int64_t)cells[0]);
+    snprintf(text, VALUE_TEXT_SIZE, "%" PRId64, (int64_t)value);
   else
-    snprintf(text, VALUE_TEXT_SIZE, "%" PRIu64, cells[0]);
+    snprintf(text, VALUE_TEXT_SIZE, "%" PRIu64, value);
 }
 
 static void histogram_json(struct json *json, const char *key,

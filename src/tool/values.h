@@ -54,9 +54,10 @@ struct histogram_summary {
 void histogram_summarise(struct histogram_summary *summary,
                          struct field_ref field, const uint64_t *buckets);
 
-/* Formats the value of a field that is not a histogram: counters as unsigned
- * numbers, up-down counters and gauges as signed numbers, states by name.
- * `cells` are the cells of the field. Names of states are untrusted bytes. */
+/* Formats the value of a field: counters as unsigned numbers, up-down counters
+ * and gauges as signed numbers, states by name, histograms by the number of
+ * their values. `cells` are the cells of the field. Names of states are
+ * untrusted bytes. */
 #define VALUE_TEXT_SIZE 160
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells);

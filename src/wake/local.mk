@@ -28,3 +28,7 @@ $(wake_object): src/wake/wake.lskel.h src/wake/wake_timer.lskel.h
 src/wake/wake_timer.lskel.h: src/wake/wake.bpf.c src/wake/probe.h src/wake/steps.h
 src/wake/wake.lskel.h: src/wake/probe.h src/wake/steps.h
 endif
+man_MANS += src/wake/percore-wake.7
+CLEANFILES += src/wake/percore-wake.7
+EXTRA_DIST += src/wake/percore-wake.pod
+src/wake/percore-wake.7: src/wake/percore-wake.pod

@@ -56,8 +56,6 @@ def _core_metrics(core):
     yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
     yield metric('gauge', 'waiting', lambda k: 0.125 * core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
-    yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
-    yield metric('percent', 'ipc_running', lambda k: 100.0)
     for name, latency_s in (('wake_p50', 2e-5), ('wake_p99', 4e-5), ('wake_p99_9', 8e-5),
                             ('intr_p50', 3e-5), ('intr_p99', 5e-5), ('intr_p99_9', 9e-5),
                             ('silent_p50', 2e-3)):

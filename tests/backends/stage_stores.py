@@ -29,7 +29,6 @@ PERCORE_OPTIONS = '''
     ReportHidden true
     ReportTime true
     ReportFrequency true
-    ReportIPC true
     ReportCStates true
   </Load>
   <LoadAverage>
@@ -133,8 +132,8 @@ def check_fake(store, csv):
     """Checks that the store contains the same values as the files of the csv plugin."""
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
-        if metric.type in ('cpufreq', 'ipc', 'latency') or metric.counter or \
-                metric.type_instance in ('ipc_running', 'cores_mperf', 'waiting', 'hardirq') or \
+        if metric.type in ('cpufreq', 'latency') or metric.counter or \
+                metric.type_instance in ('cores_mperf', 'waiting', 'hardirq') or \
                 metric.type_instance.startswith('softirq_'):
             continue  # needs a real processor, or is not a rate in every store
         if metric.plugin not in ('percore', 'percore_host') or \

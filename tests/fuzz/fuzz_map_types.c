@@ -62,7 +62,8 @@ static void name_key(const struct btf_types *types,
   char name[MAP_ROW_NAME_SIZE];
   char *exact = malloc(map->key_size);
   memcpy(exact, key, map->key_size);
-  map_key_name(name, types, map, exact);
+  map_key_name(name, types, map, exact,
+               (enum map_key_form)(map->key_size % 3));
   if (name[0] == '\0' || !region_text_is_valid(name))
     abort();
   free(exact);

@@ -1,4 +1,4 @@
-"""A producer of regions for the tests of percore check. It is written only from
+"""A producer of regions for the tests of percore regions. It is written only from
 percore-region(7), like a producer in a language for which there is no library."""
 
 import array

@@ -56,7 +56,8 @@ class RuntimeDir:
                 in self.succeed(*arguments, "--json").splitlines()]
 
     def dump(self, region):
-        return tables_of(self.documents("dump", region)[0])
+        """Returns the tables of a region with the totals of all rows."""
+        return tables_of(self.documents("top", region, "--totals")[0])
 
     def regions(self):
         return {found["name"]: found for found

@@ -315,7 +315,7 @@ static void serve_for_a_second(void) {
 
 static void obey(const char *line) {
   char name[56];
-  unsigned k;
+  unsigned k, t;
   if (strcmp(line, "log\n") == 0) {
     print_log();
     return;
@@ -337,6 +337,8 @@ static void obey(const char *line) {
     percore_row_remove(region, SESSION, k, PERCORE_NO_UPDATE_IN_FLIGHT);
   else if (sscanf(line, "add %u", &k) == 1)
     percore_row_add_key(region, SESSION, 0x0a000000u + k, &k);
+  else if (sscanf(line, "reset %u %u", &t, &k) == 2)
+    percore_reset(region, t, k);
   else if (sscanf(line, "name %55s", name) == 1)
     percore_row_add(region, PORT, name, &k);
   else

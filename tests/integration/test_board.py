@@ -149,7 +149,7 @@ def test_another_language_reads_it():
 
 
 def test_usual_commands_read_it():
-    """top, dump and check read the board as any other region"""
+    """top and regions read the board as any other region"""
     with Place() as place, place.sample():
         check("load_peak" in place.succeed("top", "board", "-n", "1", "-i", "0.2"),
               "no load_peak")
@@ -158,7 +158,29 @@ def test_usual_commands_read_it():
               [str(core) for core in sorted(os.sched_getaffinity(0))], str(rows))
         check(all(row["values"]["load_trough"] <= row["values"]["load"] <=
                   row["values"]["load_peak"] <= 1000000 for row in rows), str(rows))
-        place.succeed("check", "board")
+        place.succeed("regions", "board")
+
+
+def averages_of(place):
+    """Returns the averages over a minute on the board, by core."""
+    return {int(row["row"]): row["values"]["load_1m"] / 1e6
+            for row in place.dump("board")["cores"]["rows"]}
+
+
+def test_averages_of_a_first_table():
+    """the load averages of a first table of percore load are those of the board"""
+    with Place() as place, place.sample():
+        before, same = averages_of(place), False
+        while not same:  # no new average was written meanwhile
+            got = place.documents("load", "-n", "1", "-i", "0.2")[0]
+            after = averages_of(place)
+            same, before = before == after, after
+        for core in got["cores"]:
+            check(abs(core["load_1m"] - 100 * after[core["core"]]) < 1e-4,
+                  f"{core['load_1m']}, {after}")
+        check(abs(got["host"]["load_1m"] - 100 * sum(after.values()) / len(after)) < 1e-3,
+              str(got["host"]))
+        check(" 15m % " in place.succeed("load", "-n", "1", "-i", "0.2"), "no averages")
 
 
 def kill_samplers(count):
@@ -319,7 +341,7 @@ def test_hostile_board():
         with place.sample():
             content, rows = picture_of(place)
         time_ns = struct.pack("=Q", rows[0]["values"]["time"])
-        directory = content.index(b"average_")
+        directory = content.index(b"load_1m")
         begin = content.index(time_ns)
         check(content.count(time_ns) >= len(os.sched_getaffinity(0)), "no times")
         boards = 0

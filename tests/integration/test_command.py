@@ -3,6 +3,7 @@
 
 import json
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -16,9 +17,16 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
 from harness import (BUILD, Child, Lateness, Skip, check, least_of_tries,  # noqa: E402
                      online_cores, run_tests, say)
+from region_harness import RuntimeDir  # noqa: E402
 from terminal import on_terminal, resize  # noqa: E402
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+
+
+def user():
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
 LIVE = [PERCORE, "load", "--interval", "0.5"]
 
 
@@ -29,13 +37,12 @@ LIVE = [PERCORE, "load", "--interval", "0.5"]
 def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand, and their
     output fits into 80 columns"""
-    for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"], ["map"], ["map", "top"],
-                    ["map", "dump"], ["clock"], ["wake"], ["check"], ["pick"]):
-        for option in ("--help", "-h"):
-            done = run(*command, option)
-            check(done.returncode == 0, f"{command} {option} failed")
-            usage = ["Usage: percore", *command[:2]]
+    for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["clock"], ["wake"],
+                    ["pick"]):
+        for words in ([*command, "--help"], [*command, "-h"], ["help", *command]):
+            done = run(*words)
+            check(done.returncode == 0, f"{words} failed")
+            usage = ["Usage: percore", *command]
             check(done.stdout.startswith(" ".join(usage)), done.stdout)
             check(done.stderr == "", done.stderr)
             check(max(map(len, done.stdout.splitlines())) < 80, done.stdout)
@@ -49,7 +56,7 @@ def test_usage_errors():
     """percore exits with 2 if the command line is wrong, and the message says what is
     wrong and names --help"""
     wrong = [
-        [], ["no-such-command"], ["--no-such-option"], ["load", "--nonsense"],
+        ["no-such-command"], ["--no-such-option"], ["help", "no-such-command"], ["load", "--nonsense"],
         ["load", "extra"], ["load", "--interval", "0"],
         ["load", "--interval", "1s"], ["load", "--interval", "nan"],
         ["load", "--count", "-1"], ["load", "--count", "1.5"],
@@ -60,9 +67,9 @@ def test_usage_errors():
         ["load", "--base-frequency", "1e9"], ["load", "--cores", "8000"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
-        ["map", "top"], ["map", "top", "--nonsense"], ["pick", "--node", "0.5"],
+        ["regions", "--maps", "x"], ["pick", "--node", "0.5"], ["load", "-t", "-m"],
         ["pick", "--cores", "8000"], ["pick", "--node", "1023"], ["load", "--"],
-        ["load", "--json", "--"], ["map", "dump", "id:-1"], ["map", "dump", "id:4294967296"],
+        ["load", "--json", "--"], ["top", "id:-1"], ["top", "id:4294967296"],
     ]
     for arguments in wrong:
         done = run(*arguments)
@@ -72,10 +79,42 @@ def test_usage_errors():
 
 
 def test_mistyped_command():
-    """the message about an unknown command lists all commands"""
-    done = run("laod")
-    for command in ("load", "regions", "doctor"):
-        check(command in done.stderr, done.stderr)
+    """the message about an unknown command names the nearest, if one is near"""
+    for typed, command in (("laod", "load"), ("lod", "load"), ("region", "regions"),
+                           ("tpo", "top"), ("pcik", "pick"), ("docter", "doctor"),
+                           ("clokc", "clock"), ("wakeup", "wake")):
+        said = run(typed).stderr
+        check(f"did you mean '{command}'?" in said, f"{typed}: {said}")
+    check("did you mean" not in run("xyzzy").stderr, "nothing is near")
+
+
+def test_without_a_command():
+    """percore alone prints the loads once, then the regions but percore's own, and what
+    the doctor says first"""
+    with RuntimeDir() as place:
+        text = place.succeed()
+        check(text.count("load %") == 2 and "\nregion " not in text, text)
+        place.produce("board")
+        producer = place.produce("demo")
+        os.chmod(place.path, 0o755)
+        *_, title, region, doctor = place.succeed().splitlines()
+        check(title.startswith("region ") and doctor.startswith("doctor: "), title)
+        name, _, *producer_of = region.split()[:4]
+        check([name, *producer_of] == ["demo", str(producer.process.pid), user()], region)
+        producer.kill()
+        *_, region, _ = place.succeed().splitlines()
+        check(region.split()[:2] == ["demo", "gone"], region)
+
+
+def test_without_a_command_on_a_terminal():
+    """on a terminal, percore alone is live and shows the regions that there are"""
+    with RuntimeDir() as place:
+        place.produce("demo")
+        written, status, _ = on_terminal([PERCORE], 5, place.environment)
+        page = pages_of(written)[-1]
+        check(status == 0 and page.count("load %") == 2, page)
+        check("\r\ndemo " in page, page)
+        check(len(page.split("\r\n")) <= 24, page)
 
 
 def test_hostile_argument():
@@ -225,6 +264,21 @@ def test_publish_without_directory():
     check(done.returncode == 0, f"exit {done.returncode}")
     check("the board is not published: " in done.stderr and
           f"{place}/none" in done.stderr, done.stderr)
+
+
+def test_time():
+    """percore load --time shows where the time of each core goes"""
+    title = run("load", "--time", "-n", "1", "-i", "0.5").stdout.splitlines()[1]
+    for column in ("user %", "system %", "irq %", "softirq %"):
+        check(column in title, title)
+    check("user %" not in run("load", "-n", "1", "-i", "0.2").stdout, "not asked for")
+
+
+def test_unknown_columns():
+    """a first table has no column of load averages, which nobody knows yet"""
+    with RuntimeDir() as place:
+        title = place.succeed("load", "-n", "1", "-i", "0.2").splitlines()[1]
+    check("load %" in title and "trough %" in title and "1m %" not in title, title)
 
 
 def test_terminal():
@@ -428,18 +482,15 @@ def complete_in_bash(line):
 def test_completion():
     """bash completes subcommands, the options that --help lists, and the choices of an
     option"""
-    for command in ("load", "regions", "top", "dump", "reset", "doctor",
-                    "check", "pick", "wake"):
+    for command in ("load", "regions", "top", "doctor", "pick", "wake"):
         offered = complete_in_bash(f"{PERCORE} {command} --")
         listed = options_in_help(command)
         check(offered == listed and len(listed) > 1,
               f"{command}: {offered} is not {listed}")
-    check(complete_in_bash(f"{PERCORE} d") == {"dump", "doctor"}, "commands")
+    check(complete_in_bash(f"{PERCORE} d") == {"doctor"}, "commands")
     check(complete_in_bash(f"{PERCORE} load --source i") == {"idle"}, "choices")
     check(not complete_in_bash(f"{PERCORE} load -- ls --"), "after --")
-    check(complete_in_bash(f"{PERCORE} map ") == {"list", "top", "dump"}, "map")
-    check("--sort" in complete_in_bash(f"{PERCORE} map top /pin --"), "map top")
-    check(not complete_in_bash(f"{PERCORE} map top "), "a map is a file")
+    check("--sort" in complete_in_bash(f"{PERCORE} top /pin --"), "top of a map")
 
 
 def test_zsh_completion():

@@ -361,7 +361,7 @@ def test_valgrind_is_clean():
     several intervals in service"""
     if shutil.which("valgrind") is None:
         raise Skip("valgrind is missing: apt-get install valgrind")
-    options = ('Group "a" "0"\n<Load>\nReportCStates true\nReportIPC true\n'
+    options = ('Group "a" "0"\n<Load>\nReportCStates true\n'
                "ReportHidden true\nSampleInterval 0.2\n</Load>")
     with Collectd(options) as collectd:
         status, ours = valgrind(collectd, "-T")

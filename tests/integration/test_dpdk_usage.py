@@ -65,7 +65,7 @@ def compare(rate):
     workers = [[each["useful"] for each in one["workers"]] for one in shown]
     check(all(len(each) == 1 and each[0] is not None for each in workers),
           str(workers))
-    counted, asked = (100 * each[0] for each in workers)
+    counted, asked = (each[0] for each in workers)
     say(f"{rate:.0g} packets/s: percore_poll {counted:.2f} %, telemetry "
         f"{asked:.2f} %")
     return abs(counted - asked)

@@ -49,9 +49,14 @@ def test_every_command():
                           ["regions"],
                           ["top", "demo", "-i", "0.2", "-n", "2"],
                           ["top", "demo", "-i", "0.2", "-n", "1", "-p"],
-                          ["dump", "demo"], ["dump", "demo", "--per-core"],
+                          ["regions", "demo"], ["regions", "killed"],
+                          ["regions", "--maps"],
+                          ["top", "demo", "--totals"],
+                          ["top", "demo", "--totals", "--per-core"],
                           ["doctor"]):
-            documents = place.documents(*arguments)
+            done = place.run(*arguments, "--json")
+            check(done.returncode == (arguments[-1] == "killed"), done.stderr)
+            documents = [json.loads(line) for line in done.stdout.splitlines()]
             check(documents, f"{arguments}: no document")
             for document in documents:
                 obeys(schema, document)
@@ -68,14 +73,14 @@ def test_instances():
             place.produce(f"demo@{instance}", "--rows", "3")
         for arguments in (["top", "demo", "-i", "0.2", "-n", "2"],
                           ["top", "demo", "-i", "0.2", "-n", "1", "-p", "-e"],
-                          ["dump", "demo"], ["dump", "demo", "-e", "-p"]):
+                          ["top", "demo", "-a"], ["top", "demo", "-a", "-e", "-p"]):
             documents = place.documents(*arguments)
             check(documents, f"{arguments}: no document")
             for document in documents:
                 obeys(schema, document)
                 check(document["instances"] == 2, str(document["instances"]))
                 threads = [each["instance"] for each in document.get("workers", [])]
-                check(threads == ["east", "west"] or arguments[0] == "dump",
+                check(threads == ["east", "west"] or "-a" in arguments,
                       str(threads))
 
 
@@ -84,7 +89,7 @@ def test_hostile_producer():
     schema = validator()
     with RuntimeDir() as place:
         place.produce("hostile", "--hostile")
-        for arguments in (["dump", "hostile"], ["regions"],
+        for arguments in (["top", "hostile", "-a"], ["regions", "hostile"],
                           ["top", "hostile", "-n", "1", "-i", "0.1"]):
             for document in place.documents(*arguments):
                 obeys(schema, document)
@@ -116,7 +121,7 @@ def test_the_schema_refuses():
         good = place.documents("load", "-i", "0.2", "-n", "1")[0]
     for change in (lambda document: document.pop("hostname"),
                    lambda document: document.update(unknown=1),
-                   lambda document: document["cores"][0].update(load=2),
+                   lambda document: document["cores"][0].update(load=101),
                    lambda document: document["cores"][0].pop("proof")):
         bad = copy.deepcopy(good)
         change(bad)

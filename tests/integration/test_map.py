@@ -104,7 +104,7 @@ class Gateway(Link):
 
 
 def name(field, row, table="protocols"):
-    return f"percore_host_gateway_{table}_{field}-all/derive-{row}"
+    return f"percore_host_gatewaymap_{table}_{field}-all/derive-{row}"
 
 
 def growth(collectd, identifier):
@@ -124,7 +124,7 @@ def wait_for_growth(collectd, identifier, packets):
 
 
 def options(gateway, *lines):
-    return "\n".join([f'<Map "{gateway.pins}/*">', 'Region "gateway"', *lines,
+    return "\n".join([f'<Map "{gateway.pins}/*">', *lines,
                       "</Map>"])
 
 
@@ -268,8 +268,8 @@ def test_a_map_that_cannot_be_read_is_said_once():
     once, and other maps are read"""
     with RuntimeDir(), Gateway() as gateway:
         lines = options(gateway).replace("/*", "/protocols") + \
-            f'\n<Map "{gateway.pins}/nothing">\nRegion "gateway"\n</Map>' + \
-            f'\n<Map "{gateway.pins}/program">\nRegion "gateway"\n</Map>'
+            f'\n<Map "{gateway.pins}/nothing">\n</Map>' + \
+            f'\n<Map "{gateway.pins}/program">\n</Map>'
         with Collectd(lines, INTERVAL).start() as collectd:
             collectd.wait_for_value(name("rx_packets", "2"))
             collectd.wait_for_reads(5)
@@ -281,96 +281,85 @@ def test_a_map_that_cannot_be_read_is_said_once():
 
 
 def test_what_is_missing_to_show_a_map_is_said():
-    """If rights are missing, or a word is no map, percore map says what to do"""
+    """If rights are missing, or a word is no map, percore top says what to do"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
-        absent = ("No such file or directory; give the path of a pin, or id:NUMBER; "
-                  "'percore map list' lists them")
+        absent = ("No such file or directory; 'percore regions --maps' lists the maps")
         for before, word, text in (
                 (weak, f"{gateway.pins}/flows",
                  "type information: Operation not permitted; run as root "
                  "(CAP_SYS_ADMIN), or set Btf in collectd's configuration"),
-                ([], "protocols", absent), ([], "/sys/fs/bpf/none", absent),
+                ([], "./protocols", absent), ([], "/sys/fs/bpf/none", absent),
                 ([], "id:4294967295", absent)):
-            done = subprocess.run([*before, PERCORE, "map", "dump", word],
+            done = subprocess.run([*before, PERCORE, "top", "--totals", word],
                                   capture_output=True, text=True, check=False)
             check(done.returncode == 1 and f"{text}\n" in done.stderr,
                   f"{word}: {done.returncode}, {done.stderr}")
 
 
 def test_list_leaves_out_percores_own_maps():
-    """percore map list does not show the maps of percore's own BPF programs, unless
+    """percore regions --maps does not show the maps of percore's own BPF programs, unless
     --json is given"""
     with subprocess.Popen([PERCORE, "wake", "--method", "bpf-timer"],
                           stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as wake:
         try:
             deadline = time.monotonic() + 20
-            while "wake_probes" not in run(PERCORE, "map", "list", "--json"):
+            while "wake_probes" not in run(PERCORE, "regions", "--maps", "--json"):
                 check(time.monotonic() < deadline, "percore wake loads no programs")
                 time.sleep(0.1)
-            listed = run(PERCORE, "map", "list")
+            listed = run(PERCORE, "regions", "--maps")
             for own in ("wake_probes", "wake_timers"):
                 check(f" {own} " not in listed, f"{own}: {listed}")
         finally:
             wake.terminate()
 
 
-def test_errors_of_top_name_the_whole_command():
-    """Errors of percore map top and percore map dump begin with the whole command"""
+def test_totals_of_a_map():
+    """percore top --totals shows what a map holds, whether options precede it or follow"""
     with RuntimeDir(), Gateway() as gateway:
-        for command, option, status in (("top", "--table", 1), ("top", "--sort", 1),
-                                        ("top", "--no-such-option", 2),
-                                        ("dump", "--table", 1)):
-            done = subprocess.run([PERCORE, "map", command, f"{gateway.pins}/flows",
-                                   option, "nosuch"],
-                                  capture_output=True, text=True, check=False)
-            check(done.returncode == status and
-                  done.stderr.startswith(f"percore map {command}: "),
-                  f"{command} {option}: {done.returncode}, {done.stderr}")
-
-
-def test_options_may_precede_the_map():
-    """percore map dump takes its options before the map, too"""
-    with RuntimeDir(), Gateway() as gateway:
+        gateway.send(300, 80)
         pin = f"{gateway.pins}/flows"
-        check(json.loads(run(PERCORE, "map", "dump", "--table", "flows", "--json", pin))
-              ["command"] == "dump", "no document")
+        for words in (["--totals", "--json", pin], [pin, "--json", "--totals"]):
+            tables = json.loads(run(PERCORE, "top", *words))["tables"]
+            check([table["name"] for table in tables] == ["flows"], f"{tables}")
+            packets = [row["values"]["packets"] for row in tables[0]["rows"]]
+            check(packets == [300], f"{packets}")
 
 
 def test_list_finds_maps_and_their_pins():
-    """percore map list shows the maps that can be read or, with --json, every map"""
+    """percore regions --maps shows the maps that can be read or, with --json, every map"""
     with RuntimeDir(), Gateway() as gateway:
         run("mount", "--bind", gateway.bpffs, "/sys/fs/bpf")
         try:
             run("bpftool", "map", "create", f"{gateway.bpffs}/queue", "type",
                 "queue", "value", "4", "entries", "1", "name", "queue")
             pin = "/sys/fs/bpf/gateway/flows"
-            maps = [line for line in run(PERCORE, "map", "list").splitlines()
+            maps = [line for line in run(PERCORE, "regions", "--maps").splitlines()
                     if line.endswith(f"  {pin}")]
             check(len(maps) == 1 and " lru_percpu_hash " in maps[0], f"{maps}")
-            check("/sys/fs/bpf/queue" not in run(PERCORE, "map", "list"),
+            check("/sys/fs/bpf/queue" not in run(PERCORE, "regions", "--maps"),
                   "a queue is listed")
             found = {found.get("pin"): found for found in
-                     json.loads(run(PERCORE, "map", "list", "--json"))["maps"]}
+                     json.loads(run(PERCORE, "regions", "--maps", "--json"))["maps"]}
             check(found[pin]["readable"] and found[pin]["has_types"] and
                   found[pin]["name"] == "flows", f"{found[pin]}")
             check(not found["/sys/fs/bpf/queue"]["readable"], f"{found}")
             os.rename(f"{gateway.pins}/flows", f"{gateway.pins}/\033[2J")
-            text = run(PERCORE, "map", "list") + run(PERCORE, "map", "list", "--json")
+            text = run(PERCORE, "regions", "--maps") + run(PERCORE, "regions", "--maps", "--json")
             check("\033" not in text and text.count("gateway/") > 1, f"{text!r}")
         finally:
             run("umount", "/sys/fs/bpf")
 
 
 def test_top_shows_a_map_as_a_table():
-    """percore map top shows only the rows of the map, with their names, and keeps each
+    """percore top shows only the rows of the map, with their names, and keeps each
     column in one place"""
     with RuntimeDir(), Gateway() as gateway:
         gateway.send(300, 80)
         gateway.send(20, 33434)
         output, status, _ = on_terminal(
-            [PERCORE, "map", "top", f"{gateway.pins}/flows", "--interval", "0.2"], 2)
+            [PERCORE, "top", f"{gateway.pins}/flows", "--interval", "0.2"], 2)
         lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", output).splitlines()
         check(status == 0, f"exit {status}: {lines}")
         check(all(len(line) <= 80 for line in lines), f"too wide: {lines}")
@@ -397,7 +386,7 @@ def test_a_third_partys_maps_are_read_by_name():
                      'Table "actions"\n'
                      'RowName "aborted" "drop" "pass" "tx" "redirect"\n</Map>')
             with Collectd(lines, INTERVAL).start() as collectd:
-                drops = "percore_host_xdpfilter_actions_packets-all/derive-drop"
+                drops = "percore_host_xdpfiltermap_actions_packets-all/derive-drop"
                 collectd.wait_for_value(drops)
                 link.send(1000, 80)
                 link.send(500, 81)

@@ -79,7 +79,7 @@ class Example:
             check(time.monotonic() < end, "no worker appeared")
 
     def rows(self, region, table):
-        document = self.percore("dump", region)
+        document = self.percore("top", region, "--totals")
         rows = next(t for t in document["tables"] if t["name"] == table)["rows"]
         return {row["row"]: row["values"] for row in rows}
 
@@ -116,7 +116,7 @@ def test_pthread():
         worker = got["workers"][0]
         check(len(got["workers"]) == 1 and worker["core"] == core
               and not worker["stuck"], str(got["workers"]))
-        check(0 < worker["useful"] < worker["slept"] < 1, str(worker))
+        check(0 < worker["useful"] < worker["slept"] < 100, str(worker))
         rows = example.rows("pthread", "port")
         check(set(rows) == {"port0", "port1"}, str(rows))
         for row in rows.values():
@@ -229,7 +229,7 @@ def manual_examples():
         for line in file:
             words = line.replace("$ ", "").split("|")[0].split()
             if line.startswith("    ") and words[:1] == ["percore"] and (
-                    "pthread" in words or words[1] == "regions"):
+                    "pthread" in words or words[1:] == ["regions"]):
                 yield words[1:]
 
 
@@ -238,7 +238,7 @@ def test_manual():
     path = need("pthread", "it was not built")
     examples = list(manual_examples())
     check({words[0] for words in examples}
-          == {"regions", "top", "dump", "reset"}, str(examples))
+          == {"regions", "top"}, str(examples))
     with Example(path, str(online_cores()[-1])) as example:
         example.wait_until_alive()
         for words in examples:
@@ -248,7 +248,7 @@ def test_manual():
                                   text=True, check=False, timeout=TIMEOUT,
                                   env=example.environment)
             check(done.returncode == 0, f"{words}: {done.stderr}")
-            check(words[0] == "reset" or "pthread" in done.stdout, done.stdout)
+            check("pthread" in done.stdout, done.stdout)
 
 
 # ---------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def test_dpdk():
     say(f"useful {worker['useful']:.3f}, {worker['polls_per_s']:.3g} polls/s, "
         f"{worker['items_per_s']:.0f} items/s")
     check(worker["core"] == online_cores()[1], str(worker))
-    check(0 < worker["useful"] < 0.99 and not worker["stuck"], str(worker))
+    check(0 < worker["useful"] < 99 and not worker["stuck"], str(worker))
     check(worker["polls_per_s"] > worker["items_per_s"] > 0, str(worker))
 
 
@@ -416,7 +416,7 @@ def test_packet():
         worker = example.percore("top", "packet@b0", "-i", "1.5", "-n",
                                  "1")["workers"][0]
         say(f"idle: useful {worker['useful']}, slept {worker['slept']}")
-        check(not worker["stuck"] and worker["slept"] > 0.5, str(worker))
+        check(not worker["stuck"] and worker["slept"] > 50, str(worker))
         example.process.send_signal(signal.SIGTERM)
         counted = example.wait_for("counted").split()
         check(int(counted[2]) == total, f"{counted}, sent {total}")

@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""Tests of percore check: it says of a valid region that it would be read, and names
-the rule that an invalid region breaks."""
+"""Tests of percore regions NAME: it describes a valid region, and names the rule that an
+invalid region breaks."""
 
 import json
 import os
 import re
 import struct
 import sys
-import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check  # noqa: E402
@@ -153,17 +152,16 @@ SUBJECTS = {
 }
 
 
-def check_file(place, region):
-    """Runs percore check on a file with the bytes of the region. Returns the JSON
-    document, the text output and the exit status."""
-    path = f"{place.path}/broken.region"
-    with open(path, "wb") as file:
-        file.write(region.bytes)
-    done = place.run("check", path, "--json")
-    shown = place.run("check", path)
+def look(place, region, name="format", **served):
+    """Serves the bytes of a region. Returns what percore regions NAME says as JSON and as
+    text, and its exit status."""
+    with Served(f"{place.path}/{name}.sock", region.bytes, **served):
+        done = place.run("regions", name, "--json")
+        shown = place.run("regions", name)
+    os.unlink(f"{place.path}/{name}.sock")
     check(done.returncode == shown.returncode, f"{done} but {shown}")
     check(done.stderr == shown.stderr == "", done.stderr)
-    return json.loads(done.stdout), shown.stdout, done.returncode
+    return json.loads(done.stdout)["regions"][0], shown.stdout, done.returncode
 
 
 def test_rules():
@@ -178,15 +176,13 @@ def test_rules():
 
 
 def test_good_region():
-    """a region written from the manual would be read, and its values are read"""
+    """a region written from the manual is read"""
     with RuntimeDir() as place:
         region = Region()
-        document, shown, status = check_file(place, region)
-        check(status == 0 and document["ok"] and "rule" not in document, shown)
-        check(shown.startswith("ok: ") and "RULES" not in shown, shown)
+        found, shown, status = look(place, region)
+        check(status == 0 and found["state"] == "alive" and "rule" not in found, shown)
+        check("rule" not in shown and "packets" in shown, shown)
         with Served(f"{place.path}/format.sock", region.bytes):
-            served = json.loads(place.succeed("check", "format", "--json"))
-            check(served["ok"] and served["region"] == "format", str(served))
             port = place.dump("format")["port"]["rows"]
             check([row["row"] for row in port] == ["eth0", "zoë"], str(port))
 
@@ -197,55 +193,32 @@ def test_each_rule():
         for rule, change in BREAKS.items():
             region = Region()
             change(region)
-            document, shown, status = check_file(place, region)
-            check(status == 1 and not document["ok"] and document["rule"] == rule,
+            found, shown, status = look(place, region)
+            check(status == 1 and found["state"] == "refused" and found["rule"] == rule,
                   f"{rule}: {shown}")
-            check(f" {rule}: " in shown and "percore-region(7)" in shown,
-                  f"{rule}: {shown}")
+            check(f"(rule {rule} of percore-region(7))" in shown, f"{rule}: {shown}")
             table, field = SUBJECTS.get(rule, (None, None))
-            check(table in (None, document.get("table")) and
-                  field in (None, document.get("field")), f"{rule}: {document}")
+            check(table in (None, found.get("table")) and
+                  field in (None, found.get("field")), f"{rule}: {found}")
         for number, change in enumerate(MISPLACED):
             region = Region()
             change(region)
-            document, shown, _ = check_file(place, region)
-            check(document.get("rule") == "place", f"place {number}: {shown}")
+            found, shown, _ = look(place, region)
+            check(found.get("rule") == "place", f"place {number}: {shown}")
 
 
 def test_says_what_readers_say():
-    """percore check refuses a region if and only if percore dump cannot read it, for
-    the same reason"""
+    """percore regions NAME refuses a region if and only if percore top cannot read it,
+    for the same reason"""
     with RuntimeDir() as place:
         for rule in ("counts", "storage", "place", "states"):
             region = Region()
             BREAKS[rule](region)
+            why = look(place, region)[0]["why"].partition(" (rule")[0]
             with Served(f"{place.path}/format.sock", region.bytes):
-                text = json.loads(place.run("check", "format", "--json").stdout)
-                said = place.fail("dump", "format")
+                said = place.fail("top", "format")
             os.unlink(f"{place.path}/format.sock")
-            check(text["rule"] == rule and text["text"] in said, f"{text}: {said}")
-
-
-def test_shrinking_file():
-    """a file that shrinks while it is checked is refused or read, and kills nothing"""
-    content = bytes(Region().bytes)
-    with RuntimeDir() as place:
-        path = f"{place.path}/shrinking.region"
-        ended = threading.Event()
-
-        def shrink():
-            while not ended.is_set():
-                with open(path, "wb") as file:
-                    file.write(content)
-                os.truncate(path, 100)
-        thread = threading.Thread(target=shrink)
-        thread.start()
-        try:
-            codes = {place.run("check", path).returncode for _ in range(50)}
-        finally:
-            ended.set()
-            thread.join()
-        check(codes <= {0, 1}, str(codes))
+            check(why in said, f"{why}: {said}")
 
 
 # ---------------------------------------------------------------------------
@@ -255,36 +228,19 @@ def test_shrinking_file():
 def test_handing_over():
     """memory without seals, a name that differs from the socket's, and an invalid HELLO
     are named"""
-    content = Region().bytes
-    bad = HELLO.pack(0x50435231, 1, 9, 32, 0, len(content), 0, 0)
+    region = Region()
+    bad = HELLO.pack(0x50435231, 1, 9, 32, 0, len(region.bytes), 0, 0)
     with RuntimeDir() as place:
         for rule, name, arguments in (
                 ("seals", "format", {"seals": 0}),
                 ("hello", "format", {"hello": bad}),
                 ("socket-name", "other", {})):
-            path = f"{place.path}/{name}.sock"
-            with Served(path, content, **arguments):
-                done = place.run("check", name, "--json")
-            os.unlink(path)
-            check(done.returncode == 1, done.stderr)
-            check(json.loads(done.stdout)["rule"] == rule, done.stdout)
-
-
-def test_memfd():
-    """a memfd is checked while its producer runs; if it lacks seals, that is reported"""
-    with RuntimeDir() as place:
-        for seals, rule in ((0x17, None), (0x1, "seals")):
-            with Served(f"{place.path}/format.sock", Region().bytes,
-                        seals=seals) as served:
-                path = f"/proc/{os.getpid()}/fd/{served.fd}"
-                done = place.run("check", path, "--json")
-                check(json.loads(done.stdout).get("rule") == rule,
-                      f"{seals:#x}: {done.stdout}")
-            os.unlink(f"{place.path}/format.sock")
+            found, shown, status = look(place, region, name, **arguments)
+            check(status == 1 and found["rule"] == rule, shown)
 
 
 def test_own_regions():
-    """a region of the library would be read, even while rows are added and removed and
+    """a region of the library is read, even while rows are added and removed and
     workers count"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")
@@ -292,33 +248,8 @@ def test_own_regions():
         for row in range(100):
             producer.ask(f"remove {row}")
         for _ in range(5):
-            done = place.run("check", "demo")
+            done = place.run("regions", "demo")
             check(done.returncode == 0, done.stdout)
-
-
-# ---------------------------------------------------------------------------
-# The command line
-
-
-def test_command_line():
-    """an argument that is neither a region nor a file of a region is reported, with
-    advice"""
-    with RuntimeDir() as place:
-        said = place.succeed("check", "--help")
-        check(said.startswith("Usage: percore check"), said)
-        place.fail("check", status=2, says="--help")
-        place.fail("check", "a", "b", status=2, says="--help")
-        place.fail("check", "--nonsense", "a", status=2, says="--help")
-        place.fail("check", "nobody", says="percore regions")
-        place.fail("check", f"{place.path}/none", says="No such file")
-        place.fail("check", place.path, says="neither")
-        os.mkfifo(f"{place.path}/fifo")
-        place.fail("check", f"{place.path}/fifo", says="neither")
-        with open(f"{place.path}/empty", "wb"):
-            pass
-        done = place.run("check", f"{place.path}/empty")
-        check(done.returncode == 1 and "region-size" in done.stdout,
-              f"{done}")
 
 
 if __name__ == "__main__":

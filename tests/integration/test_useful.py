@@ -132,7 +132,7 @@ def watch_workers(seconds, programs):
            sum(each.useful(begin, end) for each in workers))
     for each, top in zip(workers, shown):
         end = top["time"]
-        yield (100 * sum(worker["useful"] or 0 for worker in top["workers"]),
+        yield (sum(worker["useful"] or 0 for worker in top["workers"]),
                each.useful(end - (seconds - 1.5), end))
 
 

@@ -10,7 +10,6 @@ void chapter_duty(void);
 /* These two need one instruction per nanosecond. */
 void chapter_tsc(void);
 void chapter_time_enabled(void);
-void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
 /* These three chapters need a guest with one core, because several cores would

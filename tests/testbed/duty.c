@@ -33,36 +33,6 @@ void chapter_duty(void) {
   watch_close(&watch);
 }
 
-/* In this guest, CPU_CYCLES always counts at 1 GHz, and INSTRUCTIONS counts at
- * 125 MHz while the core runs, so a busy core executes one instruction every
- * eight cycles.
- */
-void chapter_ipc(void) {
-  static const struct pattern half = {"50 %", 30000000, 60000000,
-                                      false,  0,        false};
-  struct watch watch;
-  struct burner burner;
-  run_on(0);
-  watch_open(&watch, (struct engine_options){
-                         .hardware = true, .source = SOURCE_IDLE, .ipc = true});
-  burner_start(&burner, CORE, &half);
-  burner_wait_for_rest(&burner);
-  struct core_totals from = watch_total(&watch, CORE);
-  sleep_ns(1000000000);
-  burner_wait_for_rest(&burner);
-  struct core_totals to = watch_total(&watch, CORE);
-  burner_stop(&burner);
-  double ipc =
-      (to.instructions - from.instructions) / (to.cycles - from.cycles);
-  double running =
-      (to.ipc_running - from.ipc_running) / (to.ipc_enabled - from.ipc_enabled);
-  note("instructions per cycle %.4f, running %.3f", ipc, running);
-  result(
-      fabs(ipc - 0.5 / 8) < 0.015 / 8 && running == 1,
-      "with the source idle, instructions per cycle have a group of their own");
-  watch_close(&watch);
-}
-
 /* With one instruction per nanosecond, INSTRUCTIONS and CPU_CYCLES count at the
  * same rate, as MPERF and the TSC do, and only INSTRUCTIONS stops in WFI. Under
  * the names MPERF and TSC, these two events of a real PMU test the code that

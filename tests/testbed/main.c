@@ -27,7 +27,6 @@ static const struct {
     {"duty", chapter_duty},
     {"tsc", chapter_tsc},
     {"time-enabled", chapter_time_enabled},
-    {"ipc", chapter_ipc},
     {"refusal", chapter_refusal},
     {"sharing", chapter_sharing},
     {"isolated", chapter_isolated},

@@ -30,14 +30,6 @@ void play_start_ref_cycles(struct play *play, int cores, double load) {
   fake_machine_load(play->fake, load);
 }
 
-void play_add_ipc(struct play *play) {
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
-                       FAKE_PER_UNHALTED, 3e9);
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 6e9);
-  play->options.ipc = true;
-}
-
 void play_open(struct play *play) {
   assert_int_equal(engine_open(&play->engine, &play->options), 0);
 }

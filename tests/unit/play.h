@@ -31,9 +31,6 @@ void play_start(struct play *play, int cores);
  * virtual machine with ref-cycles. The load of every core is `load`. */
 void play_start_mperf(struct play *play, int cores, double load);
 void play_start_ref_cycles(struct play *play, int cores, double load);
-/* Adds counters for cycles (3e9 per second) and instructions (6e9 per second),
- * and requests IPC. */
-void play_add_ipc(struct play *play);
 void play_open(struct play *play);
 /* Closes the engine and frees the machine. Fails the test if a descriptor is
  * still open. */

@@ -53,9 +53,9 @@ static void end(struct comparison *it) {
 }
 
 static char *table_of(const struct comparison *it, struct screen screen) {
+  const struct load_page page = {.snapshot = it->snapshot};
   FILE *file = unit_open();
-  assert_int_equal(
-      screen_write(file, screen, compare_table_write, it->snapshot), 0);
+  assert_int_equal(screen_write(file, screen, compare_table_write, &page), 0);
   return unit_close();
 }
 
@@ -117,7 +117,9 @@ TEST(the_json_comparison_names_the_missing_method_and_its_reason) {
   struct comparison it = compare(2);
   char error[128] = "";
   FILE *file = unit_open();
-  assert_int_equal(compare_json_write(file, it.snapshot), 0);
+  assert_int_equal(
+      compare_json_write(file, &(struct load_page){.snapshot = it.snapshot}),
+      0);
   char *out = unit_close();
   yajl_val tree = yajl_tree_parse(out, error, sizeof(error));
   assert_string_equal(error, "");

@@ -242,11 +242,10 @@ static void isolate(struct play *play, const char *list) {
 
 TEST(isolated_cores_are_not_disturbed) {
   PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
   isolate(&play, "1\n");
   play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
-  assert_int_equal(fake_machine_descriptors(play.fake, 0), 5);
+  assert_int_equal(fake_machine_descriptors(play.fake, 0), 3);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
@@ -255,7 +254,6 @@ TEST(isolated_cores_are_not_disturbed) {
 
 TEST(nohz_full_cores_are_not_disturbed) {
   PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
   fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "1\n");
   play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
@@ -273,7 +271,6 @@ TEST(isolated_cores_are_read_by_hardware_if_configured) {
 
 TEST(isolated_cores_can_be_skipped) {
   PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_SKIP;
   play_open_for(&play, 2);
@@ -285,7 +282,6 @@ TEST(isolated_cores_can_be_skipped) {
 
 TEST(isolated_partitions_of_cgroups_are_not_disturbed) {
   PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
   fake_machine_file(play.fake, PARTITIONS, "1\n");
   play_open_for(&play, 3);
   assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
@@ -295,7 +291,6 @@ TEST(isolated_partitions_of_cgroups_are_not_disturbed) {
 
 TEST(a_core_isolated_later_is_left_undisturbed_within_a_minute) {
   PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
   play_open_for(&play, 3);
   fake_machine_file(play.fake, PARTITIONS, "1\n");
   play_seconds(&play, 60);
@@ -304,13 +299,12 @@ TEST(a_core_isolated_later_is_left_undisturbed_within_a_minute) {
   fake_machine_file(play.fake, PARTITIONS, "\n");
   play_seconds(&play, 61);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
 }
 
 TEST(cores_that_an_option_names_are_not_disturbed) {
   PLAY_MPERF(3, 0.5);
-  play_add_ipc(&play);
   isolate(&play, "1\n");
   core_set_add(&play.options.also_isolated, 2);
   play_open_for(&play, 100);

@@ -358,7 +358,6 @@ TEST(isolated_cores_use_the_pinned_clock_if_configured) {
                {ISOLATED_CORES_SKIP, SOURCE_NONE}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     PLAY_MPERF(2, 0.7);
-    play_add_ipc(&play);
     fake_machine_pin_clock(play.fake);
     fake_machine_file(play.fake, ISOLATED, "1\n");
     play.options.isolated_cores = cases[i].isolated_cores;

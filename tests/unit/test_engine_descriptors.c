@@ -77,19 +77,6 @@ TEST(the_library_does_not_change_the_limit) {
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
 }
 
-TEST(if_descriptors_are_short_loads_come_before_ipc) {
-  PLAY_WITH(start(&play, 1024));
-  play_add_ipc(&play);
-  play_open_for(&play, 2);
-  assert_int_equal(cores_on(&play, SOURCE_MPERF),
-                   (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
-  assert_int_equal(fake_machine_descriptors(play.fake, 0), 2);
-  assert_int_equal(play_said(&play, "LimitNOFILE"), 1);
-  play.fake->limit = 4096;
-  play_seconds(&play, 61);
-  assert_int_equal(fake_machine_descriptors(play.fake, -1), 4 * CORES);
-}
-
 TEST(cores_get_their_counters_when_others_close_descriptors) {
   PLAY_WITH(start(&play, 1024));
   play_open_for(&play, 2);

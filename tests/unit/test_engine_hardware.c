@@ -376,34 +376,8 @@ TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
 }
 
 /* ---------------------------------------------------------------------------
- * Instructions per cycle, and a TSC that changes
+ * A TSC that changes
  */
-
-TEST(instructions_and_cycles_come_from_a_group_of_their_own) {
-  PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
-  play_open_for(&play, 2);
-  const struct core_totals *from = &play.before[1];
-  const struct core_totals *to = &play_core(&play, 1)->total;
-  assert_int_equal(from->ipc_epoch, to->ipc_epoch);
-  assert_near((to->instructions - from->instructions) /
-                  (to->cycles - from->cycles),
-              2, PLAY_EXACT);
-  assert_near(to->ipc_enabled - from->ipc_enabled, 1e9, 1);
-  assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
-}
-
-TEST(loads_do_not_depend_on_the_group_for_instructions) {
-  PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
-  fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
-                            PERF_COUNT_HW_INSTRUCTIONS, -1)
-      ->open_error = ENOENT;
-  play_open_for(&play, 5);
-  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
-  assert_true(play_said(&play, "instructions") <= 2);
-}
 
 /* Simulates a live migration to a host whose TSC has a different frequency. */
 TEST(a_tsc_that_changes_its_rate_requires_a_new_proof) {
@@ -533,9 +507,8 @@ TEST(on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart) {
 TEST(closing_leaves_no_descriptor_open) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
-  play_add_ipc(&play);
   play_open_for(&play, 2);
-  assert_int_equal(fake_machine_descriptors(play.fake, -1), 10);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 6);
   play_end(&play); /* play_end checks that all descriptors are closed */
 }
 

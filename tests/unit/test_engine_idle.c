@@ -797,7 +797,6 @@ TEST(a_source_of_another_sysroot_opens_no_counter) {
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
   play.options.hardware = false;
-  play.options.ipc = true;
   play_open_for(&play, 2);
   assert_int_equal(play.fake->perf_opens, 0);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);

@@ -87,34 +87,6 @@ TEST(a_counter_that_does_not_exist_is_not_tried_again) {
                    opens);
 }
 
-TEST(instructions_that_cannot_be_opened_are_tried_again) {
-  PLAY_MPERF(4, 0.5);
-  play_add_ipc(&play);
-  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
-  play_open_for(&play, 300);
-  assert_int_equal(play_said(&play, "instructions"), 1);
-  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
-  play_seconds(&play, 70);
-  for (int core = 0; core < 4; core++)
-    assert_true(play_core(&play, core)->total.instructions > 0);
-}
-
-/* If the core had not been offline, the engine would next try to open the
- * counters at 303 s. */
-TEST(a_core_that_comes_back_online_counts_instructions_at_once) {
-  PLAY_MPERF(2, 0.5);
-  play_add_ipc(&play);
-  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
-  play_open_for(&play, 280);
-  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
-  fake_machine_online(play.fake, 1, false);
-  play_seconds(&play, 1);
-  fake_machine_online(play.fake, 1, true);
-  play_seconds(&play, 2);
-  assert_true(play_core(&play, 1)->total.instructions > 0);
-  assert_true(play_core(&play, 0)->total.instructions == 0);
-}
-
 /* ---------------------------------------------------------------------------
  * Cores of several kinds
  */
@@ -297,30 +269,4 @@ TEST(a_core_that_comes_online_uses_its_current_pmu) {
   fake_machine_online(play.fake, 3, true);
   play_seconds(&play, 2);
   assert_measured(&play, 3, SOURCE_REF_CYCLES, 0.5, PLAY_EXACT);
-}
-
-TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
-  for (int source = SOURCE_AUTO; source <= SOURCE_MPERF; source++) {
-    if (source == SOURCE_NONE)
-      continue;
-    PLAY_WITH(start_hybrid(&play, "2-3\n"));
-    play.options.ipc = true;
-    play.options.source = source;
-    play_open_for(&play, 3);
-    for (int core = 0; core < 4; core++) {
-      const struct core_totals *total = &play_core(&play, core)->total;
-      assert_near(total->instructions / total->cycles, 2, PLAY_EXACT);
-    }
-    assert_int_equal(play_said(&play, "instructions"), 0);
-  }
-}
-
-/* Counters that exclude guests neither keep a guest from starting nor take its
- * PMU. */
-TEST(instructions_are_not_counted_in_guests) {
-  PLAY_MPERF(1, 0.5);
-  play_add_ipc(&play);
-  play_open(&play);
-  assert_int_equal(play.fake->last_attr.config, PERF_COUNT_HW_INSTRUCTIONS);
-  assert_true(play.fake->last_attr.exclude_guest);
 }

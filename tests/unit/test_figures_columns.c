@@ -149,7 +149,6 @@ TEST(the_busy_frequency_is_base_times_boost) {
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
   assert_near(snapshot->cores[0].counter_running, 1, PLAY_EXACT);
-  assert_nan(snapshot->cores[0].ipc);
 }
 
 TEST(the_source_idle_has_no_frequency) {
@@ -159,49 +158,6 @@ TEST(the_source_idle_has_no_frequency) {
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].frequency_hz);
   assert_nan(snapshot->cores[0].counter_running);
-}
-
-TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
-  FIGURES_PLAY(2, 0.5);
-  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_CPU_CYCLES, FAKE_PER_UNHALTED, 3e9);
-  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
-  it.play.options.ipc = true;
-  it.play.fake->cores[1].running = 0.25;
-  start(&it);
-  struct snapshot *snapshot = figures_play_seconds(&it, 1);
-  assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
-  assert_near(snapshot->cores[0].ipc_running, 1, PLAY_EXACT);
-  assert_near(snapshot->cores[1].ipc, 1.5, PLAY_EXACT);
-  assert_near(snapshot->cores[1].ipc_running, 0.25, PLAY_EXACT);
-  it.play.fake->cores[1].running = 0.5;
-  snapshot = figures_play_seconds(&it, 1);
-  assert_near(snapshot->cores[1].ipc_running, 0.5, PLAY_EXACT);
-  figures_play_sample(&it, FAKE_SECOND);
-  fake_machine_online(it.play.fake, 1, false);
-  fake_machine_online(it.play.fake, 1, true);
-  figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_seconds(&it, 1);
-  assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
-  assert_nan(
-      snapshot->cores[1].ipc); /* the core was offline in this interval */
-  assert_nan(snapshot->cores[1].ipc_running);
-  assert_nan(snapshot->cores[1].frequency_hz);
-}
-
-/* The core never runs, or its cycle counter never runs. */
-TEST(without_cycles_instructions_per_cycle_are_unknown) {
-  FIGURES_PLAY(1, 0);
-  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_CPU_CYCLES, FAKE_PER_UNHALTED, 3e9);
-  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
-  it.play.options.ipc = true;
-  start(&it);
-  struct snapshot *snapshot = figures_play_seconds(&it, 1);
-  assert_nan(snapshot->cores[0].ipc);
-  assert_nan(snapshot->cores[0].frequency_hz);
 }
 
 TEST(residency_is_a_share_of_the_interval) {

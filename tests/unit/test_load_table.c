@@ -26,8 +26,6 @@ static struct core_figures busy_core(int number, double load) {
                                .hidden = -0.005,
                                .steal = 0,
                                .frequency_hz = NAN,
-                               .ipc = NAN,
-                               .ipc_running = NAN,
                                .counter_running = NAN};
 }
 
@@ -55,18 +53,21 @@ static struct fixture *machine_of(size_t cores) {
   return fixture;
 }
 
-static char *table_of(const struct fixture *fixture, struct screen screen) {
-  FILE *file = unit_open();
-  assert_int_equal(
-      screen_write(file, screen, load_table_write, &fixture->snapshot), 0);
-  return unit_close();
-}
-
 static int lines_of(const char *text) {
   int lines = 0;
   for (; *text != '\0'; text++)
     lines += *text == '\n';
   return lines;
+}
+
+static char *page_of(const struct load_page *page, struct screen screen) {
+  FILE *file = unit_open();
+  assert_int_equal(screen_write(file, screen, load_table_write, page), 0);
+  return unit_close();
+}
+
+static char *table_of(const struct fixture *fixture, struct screen screen) {
+  return page_of(&(struct load_page){.snapshot = &fixture->snapshot}, screen);
 }
 
 static size_t longest_line(const char *text) {
@@ -93,7 +94,62 @@ TEST(a_small_machine_gets_one_line_per_core) {
       "87.3     -0.5     0.0  idle\n"
       "load % of        mean    min    max stddev  cores\n"
       "all              50.0   25.0   75.0   10.0      2\n"
-      "load %, 1m 5m 15m: 75.0 62.5 50.0   run queue: - - -\n");
+      "load %, 1m 5m 15m: 75.0 62.5 50.0\n");
+}
+
+TEST(averages_that_are_unknown_are_left_out) {
+  struct fixture *fixture = machine_of(2);
+  struct host_figures *host = &fixture->snapshot.host;
+  host->run_queue_average[0] = 2;
+  assert_non_null(strstr(table_of(fixture, (struct screen){0}),
+                         "\nload %, 1m 5m 15m: 75.0 62.5 50.0   "
+                         "run queue: 2.00 - -\n"));
+  host->load_average[0] = NAN;
+  assert_non_null(strstr(table_of(fixture, (struct screen){0}),
+                         "\nrun queue, 1m 5m 15m: 2.00 - -\n"));
+  host->run_queue_average[0] = NAN;
+  assert_null(strstr(table_of(fixture, (struct screen){0}), "15m:"));
+}
+
+TEST(a_column_that_is_unknown_on_every_core_is_left_out) {
+  struct fixture *fixture = machine_of(2);
+  for (int core = 0; core < 2; core++)
+    fixture->core[core].load_average[0] = fixture->core[core].steal = NAN;
+  fixture->core[0].hidden = fixture->core[0].load_trough = NAN;
+  char *out = table_of(fixture, (struct screen){0});
+  assert_non_null(strstr(
+      out, " core  load %  room %  low %  high %  trough %  peak %   5m %  "
+           "15m % hidden %  source\n"));
+  fixture->core[0].load = fixture->core[1].load = NAN;
+  assert_non_null(strstr(table_of(fixture, (struct screen){0}), "load %"));
+}
+
+TEST(times_are_shown_if_asked_for_and_rare_ones_if_there_are_any) {
+  struct fixture *fixture = machine_of(2);
+  struct load_page page = {.snapshot = &fixture->snapshot};
+  fixture->core[1].time[TIME_SOFTIRQ] = 0.25;
+  assert_null(strstr(page_of(&page, (struct screen){0}), "user %"));
+  page.time = true;
+  char *out = page_of(&page, (struct screen){.width = 80, .height = 24});
+  assert_non_null(
+      strstr(out, " core  load %  room %  user % system %  irq % softirq %"));
+  assert_non_null(
+      strstr(out, "    1     0.1    99.9     0.0      0.0    0.0      25.0"));
+  assert_null(strstr(out, "nice %"));
+  fixture->core[0].time[TIME_NICE] = 0.5;
+  out = page_of(&page, (struct screen){0});
+  assert_non_null(strstr(out, " user %  nice % system %"));
+}
+
+TEST(lines_below_the_table_fit_its_window) {
+  struct fixture *fixture = machine_of(64);
+  struct load_page page = {.snapshot = &fixture->snapshot,
+                           .below = "region\ndemo\ndoctor: nothing\n"};
+  for (int height = 9; height < 90; height++) {
+    char *out = page_of(&page, (struct screen){.width = 79, .height = height});
+    assert_true(lines_of(out) <= height);
+    assert_non_null(strstr(out, "\ndoctor: nothing\n"));
+  }
 }
 
 TEST(a_core_that_polls_has_more_room_than_its_load_leaves) {
@@ -192,7 +248,8 @@ TEST(the_json_document_holds_every_core_and_null_for_the_unknown) {
   fixture->core[1].load = NAN;
   char error[128] = "";
   FILE *file = unit_open();
-  assert_int_equal(load_json_write(file, &fixture->snapshot), 0);
+  const struct load_page page = {.snapshot = &fixture->snapshot};
+  assert_int_equal(load_json_write(file, &page), 0);
   char *out = unit_close();
   yajl_val tree = yajl_tree_parse(out, error, sizeof(error));
   assert_string_equal(error, "");
@@ -219,7 +276,9 @@ TEST(cores_are_ordered_by_the_chosen_column) {
   struct fixture *fixture = machine_of(3);
   fixture->core[1].load = 0.9;
   fixture->core[2].load = NAN;
-  struct screen screen = {.sort = 1};
+  struct screen screen = {
+      .sort = load_table_order(
+          &(struct load_page){.snapshot = &fixture->snapshot}, 0, true)};
   char *out = table_of(fixture, screen);
   assert_non_null(strstr(line_of(out, 0), ", by load %\n"));
   assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
@@ -230,26 +289,45 @@ TEST(cores_are_ordered_by_the_chosen_column) {
   assert_int_equal(strncmp(line_of(out, 2), "    0 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 3), "    1 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
-  assert_true(load_table_columns(&fixture->snapshot) > 5);
   out = table_of(fixture, (struct screen){.reverse = true});
   assert_int_equal(strncmp(line_of(out, 2), "    2 ", 6), 0);
 }
 
+/* Returns the order after `steps` keys. */
+static size_t order_of(const struct fixture *fixture, int steps) {
+  const struct load_page page = {.snapshot = &fixture->snapshot};
+  size_t order = 0;
+  for (; steps > 0; steps--)
+    order = load_table_order(&page, order, true);
+  for (; steps < 0; steps++)
+    order = load_table_order(&page, order, false);
+  return order;
+}
+
+static void assert_order(const struct fixture *fixture, size_t order,
+                         const char *wanted) {
+  char *out = table_of(fixture, (struct screen){.sort = order});
+  assert_non_null(strstr(line_of(out, 0), wanted));
+}
+
 TEST(the_keys_pass_over_columns_that_are_not_shown) {
   struct fixture *fixture = machine_of(2);
-  size_t columns = load_table_columns(&fixture->snapshot);
   fixture->core[1].steal = 0.2;
-  char *out = table_of(fixture, (struct screen){.sort = 2});
-  assert_non_null(strstr(line_of(out, 0), ", by room %\n"));
-  out = table_of(fixture, (struct screen){.sort = columns - 1});
-  assert_non_null(strstr(line_of(out, 0), ", by steal %\n"));
+  assert_order(fixture, order_of(fixture, 2), ", by room %\n");
+  assert_order(fixture, order_of(fixture, -2), ", by steal %\n");
+  assert_order(fixture, order_of(fixture, -1), ", by source\n");
+  char *out = table_of(fixture, (struct screen){.sort = order_of(fixture, -2)});
   assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
-  out = table_of(fixture, (struct screen){.sort = columns});
-  assert_non_null(strstr(line_of(out, 0), ", by source\n"));
   fixture->core[0].sibling_load = 0.1;
-  assert_int_equal(load_table_columns(&fixture->snapshot), columns + 1);
-  out = table_of(fixture, (struct screen){.sort = 7});
-  assert_non_null(strstr(line_of(out, 0), ", by sibling %\n"));
+  assert_order(fixture, order_of(fixture, 7), ", by sibling %\n");
+}
+
+TEST(the_order_stays_when_another_column_appears) {
+  struct fixture *fixture = machine_of(2);
+  size_t order = order_of(fixture, 2);
+  assert_order(fixture, order, ", by room %\n");
+  fixture->core[0].sibling_load = 0.1;
+  assert_order(fixture, order, ", by room %\n");
 }
 
 TEST(a_source_that_was_asked_for_and_not_taken_is_said_below_the_table) {

@@ -69,7 +69,9 @@ int map_open_id(struct map *map, uint32_t id, char why[WHY_SIZE]) {
 void map_close(struct map *map) { map->fd = -1; }
 
 void map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
-                  const struct bpf_map_info *info, const void *key) {
+                  const struct bpf_map_info *info, const void *key,
+                  enum map_key_form form) {
+  (void)form;
   (void)types;
   (void)info;
   uint32_t number;

@@ -385,14 +385,36 @@ TEST(of_global_variables_only_tagged_and_named_ones_are_read) {
   assert_field(0, "hits", 0, 8, false);
 }
 
+TEST(what_a_program_keeps_in_network_order_is_no_counter) {
+  uint32_t be16 = type(BTF_KIND_TYPEDEF, "__be16", 0, u16),
+           be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32),
+           be64 = type(BTF_KIND_TYPEDEF, "__be64", 0, u64);
+  uint32_t peers = array(be32, u32, 2);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 5, 40);
+  member("teid", be32, 0);
+  member("port", be16, 4);
+  member("session", be64, 8);
+  member("peers", peers, 16);
+  member("packets", u64, 24);
+  tag("percore:counter", value, 0);
+  assert_int_equal(read_fields(value, 40), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "packets", 24, 8, false);
+}
+
 /* ---------------------------------------------------------------------------
  * Keys
  */
 
-static void assert_name(const void *key, const char *wanted) {
+static void assert_name_in(enum map_key_form form, const void *key,
+                           const char *wanted) {
   char name[MAP_ROW_NAME_SIZE];
-  map_key_name(name, &types, &info, key);
+  map_key_name(name, &types, &info, key, form);
   assert_string_equal(name, wanted);
+}
+
+static void assert_name(const void *key, const char *wanted) {
+  assert_name_in(MAP_KEY_BY_TYPE, key, wanted);
 }
 
 TEST(a_flow_is_called_by_its_addresses_and_ports) {
@@ -409,6 +431,46 @@ TEST(a_flow_is_called_by_its_addresses_and_ports) {
   static const unsigned char flow[12] = {10, 0, 0, 1, 192, 0,
                                          2,  7, 1, 2, 17,  0};
   assert_name(flow, "10.0.0.1-192.0.2.7-258-17");
+}
+
+/* Declares a key of two members of type __be32. Returns its type. */
+static uint32_t two_words(const char *first, const char *second) {
+  uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32);
+  uint32_t key = type(BTF_KIND_STRUCT, "key", 2, 8);
+  member(first, be32, 0);
+  member(second, be32, 4);
+  return key;
+}
+
+static const unsigned char tunnel[8] = {0, 0, 1, 1, 192, 0, 2, 7};
+
+TEST(an_identifier_in_network_order_is_no_address) {
+  assert_int_equal(open_types(two_words("teid", "recipient"), 8, u64, 8), 0);
+  assert_name(tunnel, "257-3221225991");
+  end();
+  begin();
+  assert_int_equal(open_types(two_words("teid", "src_ip"), 8, u64, 8), 0);
+  assert_name(tunnel, "257-192.0.2.7");
+}
+
+TEST(a_tag_says_how_a_member_of_a_key_is_shown) {
+  uint32_t key = two_words("teid", "peer");
+  tag("percore:hex", key, 0);
+  tag("percore:ipv4", key, 1);
+  assert_int_equal(open_types(key, 8, u64, 8), 0);
+  assert_name(tunnel, "00000101-192.0.2.7");
+}
+
+TEST(the_option_says_how_keys_are_shown_whatever_the_program_says) {
+  assert_int_equal(open_types(two_words("teid", "src_ip"), 8, u64, 8), 0);
+  assert_name_in(MAP_KEY_HEX, tunnel, "00000101-c0000207");
+  assert_name_in(MAP_KEY_IPV4, tunnel, "0.0.1.1-192.0.2.7");
+  end();
+  begin();
+  types = (struct btf_types){0};
+  info = (struct bpf_map_info){.key_size = 4};
+  assert_name_in(MAP_KEY_IPV4, tunnel + 4, "192.0.2.7");
+  assert_name_in(MAP_KEY_HEX, &(uint32_t){0x101}, "00000101");
 }
 
 TEST(bytes_are_a_mac_an_ipv6_address_or_text) {
@@ -515,7 +577,7 @@ TEST(an_integer_of_any_size_has_a_name) {
     if (open_types(key, 16, u64, 8) == 0) {
       unsigned char bytes[16] = {1};
       char name[MAP_ROW_NAME_SIZE];
-      map_key_name(name, &types, &info, bytes);
+      map_key_name(name, &types, &info, bytes, MAP_KEY_BY_TYPE);
       assert_true(name[0] != '\0');
     }
     end();
@@ -541,7 +603,7 @@ TEST(an_empty_text_is_a_name_and_a_long_one_is_cut) {
   for (size_t i = MAP_ROW_NAME_SIZE - 1; i + 2 < sizeof(bytes); i += 2) {
     memcpy(&bytes[i], "\xc3\xa9", 2);
     memset(bytes, 'y', i % 2 + i % 3);
-    map_key_name(name, &types, &info, bytes);
+    map_key_name(name, &types, &info, bytes, MAP_KEY_BY_TYPE);
     assert_true(region_text_is_valid(name));
     assert_memory_equal(name, bytes, MAP_ROW_NAME_SIZE - sizeof("...."));
     assert_string_equal(name + strlen(name) - 3, "...");
@@ -558,7 +620,7 @@ TEST(a_key_type_larger_than_the_key_reads_nothing_beyond_it) {
   uint32_t *bytes = malloc(4);
   *bytes = 7;
   char name[MAP_ROW_NAME_SIZE];
-  map_key_name(name, &types, &info, bytes);
+  map_key_name(name, &types, &info, bytes, MAP_KEY_BY_TYPE);
   assert_true(name[0] != '\0');
   free(bytes);
 }
@@ -577,7 +639,7 @@ TEST(members_that_libbpf_has_not_checked_are_not_read) {
   if (open_types(key, 8, value, 8) != 0)
     return;
   char name[MAP_ROW_NAME_SIZE];
-  map_key_name(name, &types, &info, (uint32_t[]){1, 2});
+  map_key_name(name, &types, &info, (uint32_t[]){1, 2}, MAP_KEY_BY_TYPE);
   assert_string_equal(name, "1-2");
   assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
   assert_int_equal(fields.len, 1);
@@ -626,7 +688,7 @@ TEST(types_that_lie_are_read_within_the_key_and_the_value) {
       if (map_fields_read(&fields, &types, &info, why) == 0)
         for (size_t f = 0; f < fields.len; f++)
           assert_int_equal(map_field_value(&fields.list[f], values), 0);
-      map_key_name(name, &types, &info, bytes);
+      map_key_name(name, &types, &info, bytes, MAP_KEY_BY_TYPE);
       assert_true(name[0] != '\0');
       free(values);
       free(bytes);

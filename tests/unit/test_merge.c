@@ -110,7 +110,7 @@ static double value(const char *row, const char *title, unsigned copy) {
     for (size_t c = 0; c < rates.columns_len; c++)
       if (strcmp(rates.rows[r].name, row) == 0 &&
           strcmp(rates.columns[c].title, title) == 0)
-        return rates.rows[r].values[copy * rates.columns_len + c];
+        return rate_value(&rates, &rates.columns[c], &rates.rows[r], copy);
   fail_msg("there is no %s of %s", title, row);
   return NAN;
 }

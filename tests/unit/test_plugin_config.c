@@ -22,7 +22,6 @@ TEST(without_options_every_default_is_as_documented) {
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_IDLE);
   assert_null(options.engine.event);
   assert_true(options.engine.base_frequency_hz == 0);
-  assert_false(options.engine.ipc);
   assert_int_equal(options.sample_interval_ns, 0);
   assert_int_equal(options.figures.periods_len, 3);
   assert_true(options.figures.period_s[0] == 60);
@@ -128,7 +127,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
                   "  ReportHidden true\n"
                   "  ReportTime true\n"
                   "  ReportFrequency true\n"
-                  "  ReportIPC true\n"
                   "  ReportSchedstat true\n"
                   "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
@@ -162,7 +160,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_true(config.load.report_hidden);
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
-  assert_true(options.engine.ipc);
   assert_true(options.figures.schedstat);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
@@ -278,7 +275,6 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {LOAD("ReportHost 7"), "ReportHost", "7", "true"},
       {LOAD("ReportHidden 7"), "ReportHidden", "7", "true"},
       {LOAD("ReportFrequency 7"), "ReportFrequency", "7", "true"},
-      {LOAD("ReportIPC 7"), "ReportIPC", "7", "true"},
       {LOAD("ReportCStates 7"), "ReportCStates", "7", "true"},
       {"<Load \"x\">\n</Load>", "Load", "\"x\"", "block"},
       {"Load true", "Load", "true", "block"},

@@ -46,8 +46,6 @@ static void fill_core(struct core_figures *core, int number) {
       .softirq = {.all = 0.35,
                   .kind = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025, NAN,
                            0.015}},
-      .ipc = 1.25,
-      .ipc_running = 0.5,
       .counter_running = 1,
       .cstates = {.states_len = 3,
                   .state = {{.name = "POLL", .entries = 7, .poll = 1},
@@ -121,7 +119,7 @@ static void report_everything(void) {
   config.load.sample_interval_s = 1;
   config.load.report_hidden = config.load.report_self = true;
   config.load.report_time = config.sampler.figures.softirq = true;
-  config.sampler.engine.frequency = config.sampler.engine.ipc = true;
+  config.sampler.engine.frequency = true;
   config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
 }
 
@@ -299,8 +297,6 @@ TEST(every_option_adds_its_values) {
   assert_value("percore-0/gauge-waiting", 0.75);
   assert_value("percore-0/contextswitch", 12345);
   assert_value("percore-0/cpufreq", 2.5e9);
-  assert_value("percore-0/ipc", 1.25);
-  assert_value("percore-0/percent-ipc_running", 50);
   assert_value("percore-0/percent-idle_poll", 2);
   assert_value("percore-0/operations-idle_poll", 7);
   assert_value("percore-0/percent-cstate_C1E", 10);
@@ -360,9 +356,9 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
 }
 
 TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
-  static const char *const types[] = {
-      "percent", "load",     "gauge",      "derive",        "cpufreq",
-      "ipc",     "duration", "operations", "contextswitch", "latency"};
+  static const char *const types[] = {"percent",    "load",          "gauge",
+                                      "derive",     "cpufreq",       "duration",
+                                      "operations", "contextswitch", "latency"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
   snapshot->periods_len = 5;
@@ -523,8 +519,7 @@ TEST(unknown_figures_are_not_dispatched) {
   core->load_average[1] = NAN;
   core->hidden = INFINITY;
   core->room = NAN;
-  core->steal = core->frequency_hz = core->ipc = -INFINITY;
-  core->ipc_running = NAN;
+  core->steal = core->frequency_hz = -INFINITY;
   core->switches = 0x1p64; /* UINT64_MAX in /proc/schedstat */
   core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;

@@ -78,14 +78,29 @@ TEST(the_thread_that_opens_a_publisher_closes_it) {
 TEST(a_second_map_for_the_same_table_is_a_warning) {
   struct map_sampler *sampler;
   assert_accepted("<Map \"/sys/fs/bpf/gateway/ports\">\n</Map>\n"
-                  "<Map \"/sys/fs/bpf/old/ports\">\nRegion \"gateway\"\n"
+                  "<Map \"/sys/fs/bpf/old/ports\">\nRegion \"gatewaymap\"\n"
                   "</Map>");
   assert_int_equal(map_sampler_start(&sampler, &config.maps, INTERVAL_NS), 0);
   map_sampler_stop(sampler); /* after a round */
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_WARNING, "map /sys/fs/bpf/old/ports is not "
-                                           "read: region gateway already has "
-                                           "a table ports"));
+  assert_non_null(fake_logged(LOG_WARNING,
+                              "map /sys/fs/bpf/old/ports is not "
+                              "read: region gatewaymap already has "
+                              "a table ports"));
+}
+
+TEST(a_program_can_publish_a_region_beside_its_maps) {
+  assert_accepted("<Map \"/sys/fs/bpf/GTP-guard/*\">\n</Map>");
+  assert_string_equal(config.maps.list[0].region, "gtpguardmap");
+}
+
+TEST(keys_are_shown_as_the_option_says) {
+  assert_accepted("<Map \"/sys/fs/bpf/a/*\">\nKey \"hex\"\n</Map>\n"
+                  "<Map \"/sys/fs/bpf/b/*\">\nKey \"ipv4\"\n</Map>\n"
+                  "<Map \"/sys/fs/bpf/c/*\">\n</Map>");
+  assert_int_equal(config.maps.list[0].table.key, MAP_KEY_HEX);
+  assert_int_equal(config.maps.list[1].table.key, MAP_KEY_IPV4);
+  assert_int_equal(config.maps.list[2].table.key, MAP_KEY_BY_TYPE);
 }
 
 TEST(a_file_that_is_no_map_matches_no_pattern) {

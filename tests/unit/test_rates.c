@@ -62,14 +62,22 @@ static const struct rate_row *find(const char *name) {
   return NULL;
 }
 
-static double value(const char *name, const char *title) {
-  const struct rate_row *row = find(name);
-  assert_non_null(row);
+static const struct rate_column *column(const char *title) {
   for (size_t c = 0; c < fixture.rates.columns_len; c++)
     if (strcmp(fixture.rates.columns[c].title, title) == 0)
-      return row->values[c];
+      return &fixture.rates.columns[c];
   fail_msg("there is no column %s", title);
-  return NAN;
+  return NULL;
+}
+
+static double value_of(const char *name, const char *title, uint32_t copy) {
+  const struct rate_row *row = find(name);
+  assert_non_null(row);
+  return rate_value(&fixture.rates, column(title), row, copy);
+}
+
+static double value(const char *name, const char *title) {
+  return value_of(name, title, 0);
 }
 
 TEST(nothing_is_known_about_the_time_before_the_first_read) {
@@ -140,9 +148,9 @@ TEST(a_reused_row_does_not_inherit_earlier_counts) {
   assert_null(find("c"));
   assert_near(value("new", "packets"), 5, 1e-9);
   /* the counts of a single core before this read are unknown */
-  assert_nan(find("new")->values[2 * fixture.rates.columns_len]);
+  assert_nan(value_of("new", "packets", 2));
   look(1);
-  assert_near(find("new")->values[2 * fixture.rates.columns_len], 0, 1e-9);
+  assert_near(value_of("new", "packets", 2), 0, 1e-9);
 }
 
 static void remove_port(uint32_t row) {
@@ -185,16 +193,67 @@ TEST(a_row_that_changes_at_a_read_keeps_its_past) {
   assert_near(value("eth0", "packets"), 5, 1e-9);
 }
 
+TEST(totals_are_known_at_once_and_have_all_64_bits) {
+  uint32_t row = add_port("eth0");
+  count(row, UINT64_MAX - 1);
+  open_rates((struct rates_options){.totals = true});
+  look(1);
+  assert_int_equal(
+      *rate_cells(&fixture.rates, column("packets"), find("eth0"), 0),
+      UINT64_MAX - 1);
+  assert_near(value("eth0", "packets"), 0x1p64, 1);
+}
+
+TEST(totals_begin_at_the_last_reset) {
+  uint32_t row = add_port("eth0");
+  count(row, 1000);
+  assert_return_code(percore_reset(fixture.region, PORT, row), 0);
+  count(row, 60);
+  open_rates((struct rates_options){.totals = true});
+  look(1);
+  assert_near(value("eth0", "packets"), 60, 1e-9);
+  look(1);
+  assert_near(value("eth0", "packets"), 60, 1e-9);
+}
+
+TEST(rows_that_are_not_kept_come_one_by_one_in_their_order) {
+  static const char *const names[] = {"a", "b", "c", "d"};
+  const struct rate_row *row;
+  for (int i = 0; i < PORT_ROWS; i++)
+    count(add_port(names[i]), (uint64_t)i);
+  assert_return_code(
+      percore_row_remove(fixture.region, PORT, 1, PERCORE_NO_UPDATE_IN_FLIGHT),
+      0);
+  fixture.rates = (struct rates){0};
+  struct rates_options options = {.totals = true};
+  assert_int_equal(
+      rates_open(&fixture.rates, &fixture.merge, PORT + 1, &options), 0);
+  for (int reading = 0; reading < 2; reading++) {
+    look(1);
+    assert_int_equal(rates_begin(&fixture.rates), 0);
+    assert_int_equal(fixture.rates.rows_live, PORT_ROWS - 1);
+    for (int i = 0; i < PORT_ROWS; i++) {
+      if (i == 1)
+        continue;
+      assert_int_equal(rates_next(&fixture.rates, &row), 0);
+      assert_string_equal(row->name, names[i]);
+      assert_near(rate_value(&fixture.rates, column("packets"), row, 0), i,
+                  1e-9);
+    }
+    assert_int_equal(rates_next(&fixture.rates, &row), 0);
+    assert_null(row);
+  }
+}
+
 TEST(each_core_has_its_own_rates) {
   uint32_t row = add_port("eth0");
   open_rates((struct rates_options){.per_core = true});
   look(1);
   count(row, 10);
   look(1);
-  size_t columns = fixture.rates.columns_len;
-  assert_true(fixture.rates.tile.core_used[1]);
-  assert_false(fixture.rates.tile.core_used[0]);
-  assert_near(find("eth0")->values[2 * columns], 10, 1e-9);
+  assert_false(find("eth0")->has[1]);
+  assert_nan(value_of("eth0", "packets", 1));
+  assert_near(value_of("eth0", "packets", 2), 10, 1e-9);
 }
 
 TEST(the_rows_with_the_most_are_kept_in_that_order) {

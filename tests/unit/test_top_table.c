@@ -194,11 +194,43 @@ TEST(names_of_rows_cannot_control_the_terminal) {
   assert_null(strchr(page, '\007'));
 }
 
+TEST(totals_have_all_digits_where_these_fit) {
+  struct rates_options options = {.totals = true};
+  struct rates *rates = &fixture.rates[0];
+  percore_slot_t slot;
+  assert_return_code(percore_attach(fixture.region, "rx", 1, &slot), 0);
+  percore_core_table_t port = unit_core_table(fixture.region, PORT);
+  percore_add(percore_core_row(slot, port, 1), PACKETS,
+              UINT64_C(12345678901234));
+  percore_add(percore_core_row(slot, port, 2), PACKETS, 123456789);
+  rates_close(rates);
+  assert_int_equal(rates_open(rates, &fixture.merge, PORT + 1, &options), 0);
+  fixture.figures.totals = true;
+  fixture.figures.with_workers = false;
+  fixture.figures.tables_len = 1;
+  assert_int_equal(rates_read(rates, 1), 0);
+  char *page = page_of(&fixture, (struct screen){0});
+  assert_non_null(strstr(page, "user root, totals\nport: 3 rows\n"));
+  assert_non_null(strstr(page, "\neth1"));
+  assert_non_null(strstr(page, " 12345678901234 "));
+  assert_non_null(strstr(page, " 123456789 "));
+  assert_null(strstr(page, "/s"));
+  rates_close(rates);
+  options.rows = 10;
+  assert_int_equal(rates_open(rates, &fixture.merge, PORT + 1, &options), 0);
+  assert_int_equal(rates_read(rates, 1), 0);
+  page = page_of(&fixture, (struct screen){.width = 79, .height = 23});
+  assert_non_null(strstr(page, " 12.3T "));
+  assert_non_null(strstr(page, " 123456789 "));
+  percore_detach(fixture.region, slot);
+}
+
 TEST(a_region_that_has_ended_keeps_its_last_figures) {
   fixture.figures.alive = false;
   fixture.figures.why = "unit.sock: Connection refused";
   char *page = page_of(&fixture, (struct screen){0});
-  assert_non_null(strstr(page, "unit has ended; these are its last figures"));
+  assert_non_null(
+      strstr(page, "unit (pid 42, user root) has ended; these are"));
   assert_non_null(strstr(page, "port: 3 rows"));
   assert_non_null(strstr(page, "eth1"));
 }

@@ -26,7 +26,7 @@ TEST(json_has_the_sign_of_a_gauge) {
   static const struct percore_field described = {.kind = PERCORE_GAUGE};
   uint64_t cell = (uint64_t)-40;
   FILE *out = unit_open();
-  struct json *json = json_begin(out, "dump");
+  struct json *json = json_begin(out, "top");
   value_json(json, "celsius", (struct field_ref){&layout, &described}, &cell);
   json_end(json);
   assert_non_null(strstr(unit_close(), "\"celsius\":-40"));
@@ -67,7 +67,7 @@ TEST(an_empty_histogram_has_no_percentiles) {
 TEST(json_has_every_bucket_and_every_digit) {
   uint64_t buckets[8] = {[0] = 1, [7] = UINT64_MAX - 1};
   FILE *out = unit_open();
-  struct json *json = json_begin(out, "dump");
+  struct json *json = json_begin(out, "top");
   value_json(json, "latency", histogram, buckets);
   json_unsigned(json, "n", UINT64_MAX);
   json_end(json);

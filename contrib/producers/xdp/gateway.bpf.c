@@ -7,7 +7,7 @@
  *   clang -O2 -g -target bpf -I/usr/include/$(uname -m)-linux-gnu \
  *     -c gateway.bpf.c -o gateway.bpf.o
  *   ./load eth0
- *   percore map top /sys/fs/bpf/gateway/flows
+ *   percore top /sys/fs/bpf/gateway/flows
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
