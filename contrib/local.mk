@@ -50,7 +50,10 @@ dashboards_json = \
 	contrib/dashboards/grafana-fleet-prometheus.json \
 	contrib/dashboards/grafana-graphite.json \
 	contrib/dashboards/grafana-influxdb.json \
-	contrib/dashboards/grafana-prometheus.json
+	contrib/dashboards/grafana-prometheus.json \
+	contrib/dashboards/grafana-regions-graphite.json \
+	contrib/dashboards/grafana-regions-influxdb.json \
+	contrib/dashboards/grafana-regions-prometheus.json
 dist_dashboards_DATA += contrib/dashboards/graphite-web.json $(dashboards_json)
 MAINTAINERCLEANFILES += contrib/dashboards/graphite-web.json $(dashboards_json)
 contrib/dashboards/graphite-web.json: contrib/dashboards/generate \

@@ -205,8 +205,8 @@ def say(text=''):
 
 # Pages of Prometheus's own web interface.
 PAGES = (
-    ('Cores by room', 'graph', 'sort_desc(core:percore_room:percent)'),
-    ('Hosts by room', 'graph', 'sort_desc(set:percore_room:percent{set="all"})'),
+    ('Cores by room', 'graph', 'sort(collectd_percore_percent{type="room"})'),
+    ('Hosts by room', 'graph', 'sort(collectd_percore_host_percent{type="room_mean", set="all"})'),
     ('Alerts', 'alerts', None),
 )
 
@@ -239,7 +239,7 @@ def take_picture(demo, folder):
         os.path.join(demo.dashboards, 'graphite-web.json'), HOST)['graphs'])
     config = {'modules': node_packages.install(BROWSER_PACKAGES, 'backends'),
               'url': demo.graphite_address(refresh_s=600), 'graphs': graphs,
-              'width': 1230, 'height': 1310, 'picture': picture}
+              'width': 1230, 'height': 1000, 'picture': picture}
     found = json.loads(subprocess.run(
         ['node', os.path.join(HERE, 'graphite_web.mjs'), json.dumps(config)],
         stdout=subprocess.PIPE, check=True, timeout=240).stdout)

@@ -77,6 +77,7 @@ class Host:
             self.dropped += int(interval_s * 40 * max(0, max(useful) - 80)) if self.drops else 0
             yield 'percore_host_gateway_port_rx_packets-all/derive-eth0', self.packets
             yield 'percore_host_gateway_port_rx_drops-all/derive-eth0', self.dropped
+        yield 'percore_host-self/percent-sampler_cpu', 0.2
         for name, value in own.items():
             yield f'percore_host-self/gauge-{name}', value
 

@@ -4,7 +4,7 @@ a panel shows one Series; if `fleet` is true, $host stands for several hosts."""
 
 def variable(name, label, query, source, **more):
     return {'name': name, 'label': label, 'type': 'query', 'datasource': source,
-            'query': query, 'refresh': 2, 'sort': 3, 'options': [], **more}
+            'query': query, 'refresh': 2, 'options': [], **more}
 
 
 def textbox(name, label, value):
@@ -13,17 +13,32 @@ def textbox(name, label, value):
             'current': one, 'options': [{'selected': True, **one}]}
 
 
-def several(all_value=None):
-    more = {'multi': True, 'includeAll': True,
-            'current': {'text': ['All'], 'value': ['$__all']}}
-    return more | ({'allValue': all_value} if all_value else {})
+# A figure of each host that a dashboard lists.
+SHOWN_BY = {'host': 'cores_online', 'regions': 'regions', 'fleet': 'cores_online'}
+VARIABLES = {'host': ('host', 'set', 'core', 'figure'), 'regions': ('host', 'core', 'counter'),
+             'fleet': ('host', 'set')}
+SEVERAL = {'multi': True, 'includeAll': True, 'current': {'text': ['All'], 'value': ['$__all']}}
+
+
+def choose(dashboard, variables, all_hosts='.*'):
+    """Returns the variables of the dashboard. Several cores and figures may be chosen, and
+    several hosts where the dashboard is of many."""
+    more = {'core': SEVERAL, 'figure': SEVERAL | {'sort': 1}}
+    if dashboard == 'fleet':
+        more['host'] = SEVERAL | {'label': 'Hosts', 'allValue': all_hosts}
+    return [variables[name] | {'sort': 3 if name == 'core' else 1} | more.get(name, {})
+            for name in VARIABLES[dashboard]]
+
+
+def several_of(names):
+    return names if isinstance(names, tuple) else (names,)
 
 
 def words_of(series, panel):
     """Returns the words of the legend for this series in this panel. If the instance is
     a core, replaces the word 'instance' by 'core', but not in tables, whose header
-    already says so, nor in gauges, which are too narrow."""
-    says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
+    already says so."""
+    says_core = series.instance == '$core' and panel.kind != 'table'
     return ['core' if word == 'instance' and says_core else word for word in series.words]
 
 
@@ -41,25 +56,25 @@ class InfluxDB:
              'type_instance': '$tag_type_instance', 'field': 'field $m', 'plugin': '$m'}
 
     @staticmethod
-    def variables(source, fleet):
-        host = "WHERE \"host\" =~ /^$host$/"
-        found = [variable(
-            'host', 'Hosts' if fleet else 'Host',
-            'SHOW TAG VALUES FROM "percore_host_value" WITH KEY = "host" '
-            "WHERE \"type_instance\" = 'cores_online'", source,
-            **({'sort': 1} | (several('.*') if fleet else {})))]
-        if fleet:
-            return found
-        return found + [
-            variable('core', 'Cores', 'SHOW TAG VALUES FROM "percore_shortterm" '
-                     f'WITH KEY = "instance" {host}', source, **several()),
-            variable('set', 'Set of cores', 'SHOW TAG VALUES FROM "percore_host_value" '
-                     f'WITH KEY = "instance" {host} AND "type_instance" = \'load_mean\'',
-                     source, sort=1),
-            variable('counter', 'Counter of a region',
-                     f'SHOW SERIES FROM /^percore_host_.+_value$/ {host} AND "type" = \'derive\'',
-                     source, regex=r'/^percore_host_([^,]+)_value,/', sort=1),
-        ]
+    def variables(source, dashboard):
+        host = 'WHERE "host" =~ /^$host$/'
+
+        def values(name, label, tag, measurement, where):
+            return variable(name, label, f'SHOW TAG VALUES FROM "{measurement}" '
+                            f'WITH KEY = "{tag}" {where}', source)
+        return choose(dashboard, {
+            'host': values('host', 'Host', 'host', 'percore_host_value',
+                           f'WHERE "type_instance" = \'{SHOWN_BY[dashboard]}\''),
+            'set': values('set', 'Set of cores', 'instance', 'percore_host_value',
+                          f'{host} AND "type_instance" = \'load_mean\''),
+            'core': values('core', 'Cores', 'instance', 'percore_shortterm', host),
+            'figure': values('figure', 'Figures of the cores', 'type_instance', 'percore_value',
+                             f'{host} AND "type" =~ /^(percent|gauge|latency)$/'),
+            'counter': variable(
+                'counter', 'Counter of a region',
+                f'SHOW SERIES FROM /^percore_host_.+_value$/ {host} AND "type" = \'derive\'',
+                source, regex=r'/^percore_host_([^,]+)_value,/'),
+        })
 
     @staticmethod
     def _where(series):
@@ -68,12 +83,12 @@ class InfluxDB:
             yield '"instance" =~ /^%s$/' % series.instance.replace('*', '.*')
         else:
             yield f'"instance" = \'{series.instance}\''
-        yield f'"type" = \'{series.type}\''
-        if isinstance(series.type_instance, tuple):
-            names = '|'.join(n.replace('*', '.*') for n in series.type_instance)
-            yield f'"type_instance" =~ /^({names})$/'
-        else:
-            yield f'"type_instance" = \'{series.type_instance}\''
+        for tag, names in ('type', series.type), ('type_instance', series.type_instance):
+            if isinstance(names, tuple) or names.startswith('$'):
+                names = '|'.join(several_of(names)).replace('*', '.*')
+                yield f'"{tag}" =~ /^({names})$/'
+            else:
+                yield f'"{tag}" = \'{names}\''
         yield '$timeFilter'
 
     @classmethod
@@ -129,34 +144,33 @@ class Graphite:
              'core': ('([^.]*)', 'core {}')}
 
     @staticmethod
-    def variables(source, fleet):
-        def expand(name, label, path, regex, **more):
+    def variables(source, dashboard):
+        def expand(name, label, path, regex):
             query = {'query': f'expand({path})', 'queryType': 'Default', 'refId': name}
-            return variable(name, label, query, source, regex=regex, **more)
-        found = [
-            textbox('prefix', 'Prefix', 'collectd'),
-            expand('host', 'Hosts' if fleet else 'Host', '$prefix.*.percore_host',
-                   r'/([^.]+)\.percore_host$/',
-                   **({'sort': 1} | (several('*') if fleet else {})))]
-        if fleet:
-            return found
-        return found + [
-            expand('core', 'Cores', '$prefix.$host.percore.*', r'/\.percore\.([^.]+)$/',
-                   **several()),
-            expand('set', 'Set of cores', '$prefix.$host.percore_host.*.percent.load_mean',
-                   r'/\.percore_host\.([^.]+)\./', sort=1),
-            expand('counter', 'Counter of a region', '$prefix.$host.percore_host_*.all.derive.*',
-                   r'/\.percore_host_([^.]+)\./', sort=1),
-        ]
+            return variable(name, label, query, source, regex=regex)
+        return [textbox('prefix', 'Prefix', 'collectd')] + choose(dashboard, {
+            'host': expand('host', 'Host',
+                           f'$prefix.*.percore_host.self.gauge.{SHOWN_BY[dashboard]}',
+                           r'/([^.]+)\.percore_host\./'),
+            'set': expand('set', 'Set of cores',
+                          '$prefix.$host.percore_host.*.percent.load_mean',
+                          r'/\.percore_host\.([^.]+)\./'),
+            'core': expand('core', 'Cores', '$prefix.$host.percore.*', r'/\.percore\.([^.]+)$/'),
+            'figure': expand('figure', 'Figures of the cores',
+                             '$prefix.$host.percore.*.{percent,gauge,latency}.*',
+                             r'/\.([^.]+)$/'),
+            'counter': expand('counter', 'Counter of a region',
+                              '$prefix.$host.percore_host_*.all.derive.*',
+                              r'/\.percore_host_([^.]+)\./'),
+        }, all_hosts='*')
 
     @staticmethod
     def path(series, prefix='$prefix.$host'):
-        name = series.type_instance
-        if isinstance(name, tuple):
-            name = '{%s}' % ','.join(name) if len(name) > 1 else name[0]
-        nodes = [prefix, series.plugin, series.instance, series.type]
-        if name:
-            nodes.append(name)
+        nodes = [prefix, series.plugin, series.instance]
+        for names in several_of(series.type), several_of(series.type_instance):
+            nodes.append('{%s}' % ','.join(names) if len(names) > 1 else names[0])
+        if not series.type_instance:
+            nodes.pop()
         if series.type == 'load':
             nodes.append(series.value)
         return '.'.join(nodes)
@@ -218,25 +232,24 @@ class Prometheus:
     FUNCTIONS = {'mean': 'avg', 'sum': 'sum'}
 
     @staticmethod
-    def variables(source, fleet):
+    def variables(source, dashboard):
+        host = 'host=~"$host"'
+
         def values(name, label, selector, of, **more):
             query = {'query': f'label_values({selector}, {of})', 'refId': name}
             return variable(name, label, query, source, **more)
-        found = [values('host', 'Hosts' if fleet else 'Host',
-                        'collectd_percore_host_gauge{type="cores_online"}', 'host',
-                        **({'sort': 1} | (several('.+') if fleet else {})))]
-        if fleet:
-            return found
-        return found + [
-            values('core', 'Cores', 'collectd_percore_load_shortterm{host="$host"}', 'core',
-                   **several()),
-            values('set', 'Set of cores',
-                   'collectd_percore_host_percent{host="$host", type="load_mean"}', 'set',
-                   sort=1),
-            values('counter', 'Counter of a region',
-                   '{__name__=~"collectd_percore_host_.+_derive_total", host="$host"}',
-                   '__name__', regex='/^collectd_percore_host_(.+)_derive_total$/', sort=1),
-        ]
+        return choose(dashboard, {
+            'host': values('host', 'Host', 'collectd_percore_host_gauge'
+                           f'{{type="{SHOWN_BY[dashboard]}"}}', 'host'),
+            'set': values('set', 'Set of cores',
+                          f'collectd_percore_host_percent{{{host}, type="load_mean"}}', 'set'),
+            'core': values('core', 'Cores', f'collectd_percore_load_shortterm{{{host}}}', 'core'),
+            'figure': values('figure', 'Figures of the cores', '{__name__=~"collectd_percore_'
+                             f'(percent|gauge|latency)", {host}}}', 'type'),
+            'counter': values('counter', 'Counter of a region',
+                              f'{{__name__=~"collectd_percore_host_.+_derive_total", {host}}}',
+                              '__name__', regex='/^collectd_percore_host_(.+)_derive_total$/'),
+        }, all_hosts='.+')
 
     @staticmethod
     def _matcher(label, text):
@@ -254,13 +267,14 @@ class Prometheus:
     @classmethod
     def _selector(cls, series, fleet):
         labels = cls._labels(series)
-        name = f'collectd_{series.plugin}_{series.type}'
+        types = '|'.join(several_of(series.type))
+        name = f'collectd_{series.plugin}_' + (f'({types})' if '|' in types else types)
         if series.value != 'value':
             name += f'_{series.value}'
         if series.type in cls.COUNTERS:
             name += '_total'
         matchers = []
-        if '*' in name:
+        if '*' in name or '|' in name:
             matchers.append('__name__=~"%s"' % name.replace('*', '.*'))
             name = ''
         matchers.append('host=~"$host"' if fleet else 'host="$host"')

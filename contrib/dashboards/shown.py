@@ -1,13 +1,18 @@
 """Describes what the dashboards show, independently of the database. To add a row to a
-dashboard, add a Row that contains Panels, which contain Series."""
+dashboard, add a Row that contains Panels, which contain Series.
+
+No panel is empty: each has a series that every listed host reports. Grafana draws a
+repeated panel also where its variable has no value, so `$figure` lists all figures of the
+cores, of which options add some; and the dashboard of regions lists only hosts that have
+some."""
 
 
 class Series:
     """A set of values of percore. `instance` is a core, a set of cores or a wildcard;
     `$core` and `$set` are chosen at the top of the dashboard. `legend` is a text, or
     words that distinguish the series: host, instance, type_instance and, for a region,
-    field or plugin (region, table and field). `type_instance` may be a tuple of type
-    instances, and `plugin` may contain a `*`. `thin` specifies how values are combined
+    field or plugin (region, table and field). `type` and `type_instance` may be tuples,
+    and `plugin` may contain a `*`. `thin` specifies how values are combined
     if there are more values than pixels. `over` (sum or mean) combines all series with
     the same legend.
     """
@@ -35,7 +40,7 @@ class Series:
 class Panel:
     """A panel of a dashboard. In a table, the argument `columns` contains an entry for
     each series: a dict from reducer to the name of the column that the reducer
-    produces."""
+    produces; the least value of the first column comes first. `repeat` names a variable, for each of whose values the panel is shown."""
 
     def __init__(self, kind, title, series, size, description, unit='none', **more):
         self.kind, self.title, self.series, self.size = kind, title, series, size
@@ -43,15 +48,17 @@ class Panel:
 
 
 class Row:
-    def __init__(self, title, panels, collapsed=False):
-        self.title, self.panels, self.collapsed = title, panels, collapsed
+    def __init__(self, title, panels):
+        self.title, self.panels = title, panels
 
 
 class Dashboard:
-    """A dashboard. If `fleet` is true, $host stands for several hosts."""
+    """A dashboard. Its name is fleet if $host stands for several hosts; `links` names
+    the dashboards that it leads to, with titles."""
 
-    def __init__(self, title, description, rows, fleet=False):
-        self.title, self.description, self.rows, self.fleet = title, description, rows, fleet
+    def __init__(self, name, title, description, rows, links):
+        self.name, self.title, self.description = name, title, description
+        self.rows, self.links, self.fleet = rows, links, name == 'fleet'
 
 
 def percent(instance, name, **more):
@@ -69,32 +76,39 @@ def averages(instance, type_instance=''):
                                   ('longterm', '15 min'))]
 
 
-# A database receives names and numbers but no units, so a field's unit is derived from
-# its name: (pattern, unit of a value, unit of its rate). The last pattern that matches
-# applies.
-FIELD_UNITS = (
-    ('time|delay|latency|_ns', 'ns', 'ns'),
-    ('_us', 'µs', 'µs'),
-    ('_ms', 'ms', 'ms'),
-    ('packets', 'short', 'pps'),
-    ('bytes', 'bytes', 'Bps'),
-    ('bits', 'bits', 'bps'),
-    ('percent', 'percent', 'percent'),
-)
+# A database receives names and numbers but no units, so units are derived from names:
+# (pattern, unit). The last pattern that matches applies.
+VALUE_UNITS = (('time|delay|latency|_ns', 'ns'), ('_us', 'µs'), ('_ms', 'ms'), ('bytes', 'bytes'),
+               ('bits', 'bits'), ('percent', 'percent'), ('regions_memory', 'bytes'))
+RATE_UNITS = (('time|delay|latency|_ns', 'ns'), ('_us', 'µs'), ('_ms', 'ms'), ('packets', 'pps'),
+              ('bytes', 'Bps'), ('bits', 'bps'), ('percent', 'percent'))
+FIGURE_UNITS = (('waiting|datapoints', 'short'), ('(timer|cstate)_.*_p[0-9]', 's'))
 
-LOAD = 'green up to 70 %, yellow up to 90 %, red above'
-ROOM = 'green from 30 % on, yellow from 10 % on, red below'
-CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
-WHY = ('user', 'system', 'irq', 'softirq')  # without ReportTime, and only of all cores
-SOFTIRQS = tuple(f'softirq_{name}' for name in (
-    'hi', 'timer', 'net_tx', 'net_rx', 'block', 'irq_poll', 'tasklet', 'sched', 'hrtimer', 'rcu'))
-CSTATES = ('cstate_*', 'idle_poll')
-SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
-EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped')
-# Marked on the dashboard of a host, because a load may change with its source; with
-# ReportSelf.
-SOURCE_CHANGES = Series('self', 'derive', 'source_changes', legend='change of source')
-REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_left_out', 'new_rows_left_out')
+ROOM = 'green from 30 % up, yellow from 10 % up, red below'
+CLASSES = ('user', 'system', 'irq', 'softirq')
+STUCK = ('regions_silent', 'regions_stale', 'workers_stuck')
+LOST = ('rows_left_out', 'new_rows_left_out', 'attaches_refused', 'row_adds_refused',
+        'snapshots_dropped', 'windows_discarded', 'errors')
+CORES = ('cores_online', 'cores_without_value', 'cores_unproven', 'cores_tick_sampled',
+         'cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
+# Marked on the dashboard of a host, because a load may change with its source.
+SOURCE_CHANGES = Series('self', 'derive', 'source_changes', legend='new source')
+
+WHAT_TO_TYPE = """
+On the host; `N` is the number of a core.
+
+| what fills the core | what to type |
+|---|---|
+| which class of time | `percore load --time` |
+| **user**, **system**: a program | `pidstat -u 5 1` (column CPU) |
+| its functions | `perf top -C N` |
+| **softirq**: packets, timers | `percore load --time`, and the option `ReportSoftirq true` for its kinds |
+| **irq**: a device | `watch -d cat /proc/interrupts` |
+| **hidden**: work too short for the timer tick | `perf top -C N`; top(1) does not show it |
+| **steal**: other guests | ask the administrator of the hypervisor |
+| a fast path that polls | `percore regions` (process and user), `percore top` |
+| a figure is missing | `percore doctor` |
+"""
 
 
 def region(fields, type, names, **more):
@@ -103,288 +117,148 @@ def region(fields, type, names, **more):
 
 
 HOST_ROWS = [
-    Row('Which cores have room', [
-        Panel('stat', 'Cores online', [own('cores_online', legend='online')],
-              (4, 4), 'Measured cores that are online.'),
+    Row('Which cores have room, and what fills the others', [
+        Panel('stat', 'Room ($set)', [percent('$set', 'room_mean', legend='room')], (4, 4),
+              f'Mean room of the chosen set of cores, without polls that found nothing: {ROOM}.',
+              'percent', room=True),
+        Panel('stat', 'Least room of a core', [percent('$set', 'room_min', legend='min')], (4, 4),
+              'Room of the fullest core of the set. A pipeline is as fast as this core.',
+              'percent', room=True),
+        Panel('stat', 'Load ($set)', [percent('$set', 'load_mean', legend='mean')], (4, 4),
+              'Mean load of the set. A core that polls is always busy.', 'percent'),
         Panel('stat', 'Busy cores', averages('all')[:1], (4, 4),
               'Sum of the load averages of all cores over one minute: the work of this host '
               'would fill this many cores.', decimals=2),
-        Panel('stat', 'Room', [percent('$set', 'room_mean', legend='mean')], (4, 4),
-              f'Mean room of the chosen set of cores: {ROOM}.', 'percent', room=True),
-        Panel('stat', 'Least room', [percent('$set', 'room_min', legend='min')], (4, 4),
-              'Room of the core that has least. A pipeline is as fast as this core.',
-              'percent', room=True),
-        Panel('stat', 'Mean load', [percent('$set', 'load_mean', legend='mean')], (4, 4),
-              f'Mean load of the chosen set of cores: {LOAD}.', 'percent', load=True),
+        Panel('stat', 'Cores online', [own('cores_online', legend='online')],
+              (4, 4), 'Measured cores that are online.'),
         Panel('stat', 'Cores without a value', [own('cores_without_value', legend='without')],
               (4, 4), 'Cores that are online and could not be measured. If this is not 0, the '
               'figures on this page do not cover the whole host.', alarm_from=1),
-        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'load')], (11, 12),
-              f'Share of time in which the core was not halted: {LOAD}. A core whose sibling '
-              'hardware thread is busy has about half its room. A core that polls is always '
-              'full; "Cores by room" shows how much room it has.', 'percent', load=True),
-        Panel('bargauge', 'Useful load of polling cores', [percent('$core', 'useful')], (5, 12),
-              f'Share of time in which a polling worker had work: {LOAD}. Only for a fast path '
-              'that publishes it, see percore(3).', 'percent', load=True),
-        Panel('table', 'Cores by room',
-              [percent('$core', 'room'), percent('$core', 'load')], (8, 12),
-              'Means over the time shown; the core with the most room first. Room is what the '
-              'load leaves, and polls that found nothing.',
-              'percent', room=True, name='Core',
-              columns=({'mean': 'Room'}, {'mean': 'Load'}), loads=('Load',), descending=True),
+        Panel('table', 'Cores by room', [percent('$core', 'room'), percent('$core', 'load')],
+              (6, 12), 'Means over the time shown; the core with the least room first. Room is '
+              'what the load leaves, and polls that found nothing.', 'percent', room=True,
+              name='Core', columns=({'mean': 'Room'}, {'mean': 'Load'})),
+        Panel('timeseries', 'What fills the cores, mean of all',
+              [*(percent('all', f'{name}_mean', legend=name) for name in CLASSES),
+               Series('all', 'gauge', 'hidden', legend='hidden'),
+               percent('all', 'steal', legend='steal')], (9, 12),
+              'The columns of /proc/stat, which the timer tick samples; hidden is the load that '
+              'they lack, steal is time that the hypervisor gave to others.', 'percent',
+              stacked=True),
+        Panel('text', 'What to type', [], (9, 12), 'Commands that name the process.',
+              text=WHAT_TO_TYPE),
     ]),
-    Row('Load per core', [
-        Panel('heatmap', 'Load of each core over time', [percent('$core', 'load')], (24, 10),
+    Row('Over time', [
+        Panel('heatmap', 'Room of each core over time', [percent('$core', 'room')], (24, 10),
               'One line per core. It shows work that moves from core to core, and cores that '
               'are never used.', 'percent'),
-        Panel('timeseries', 'Load of each core', [percent('$core', 'load')], (12, 9),
-              'Mean over each interval.', 'percent', full=True),
-        Panel('timeseries', 'Room of each core', [percent('$core', 'room')], (12, 9),
-              'What the load leaves, and the time in which workers or the idle loop polled and '
-              'found nothing.', 'percent', full=True),
-        Panel('timeseries', 'Spread over the cores ($set)',
+        Panel('timeseries', 'Spread of the load ($set)',
               [percent('$set', 'load_min', legend='min', thin='min'),
                percent('$set', 'load_mean', legend='mean'),
                percent('$set', 'load_max', legend='max', thin='max'),
-               percent('$set', 'load_stddev', legend='standard deviation')], (24, 8),
+               percent('$set', 'load_stddev', legend='standard deviation')], (12, 8),
               'If the band is wide, the work is badly spread.', 'percent', full=True, band=True),
+        Panel('timeseries', 'Busy cores and run queue',
+              [*averages('all'),
+               Series('all', 'load', 'runqueue', value='shortterm', legend='run queue'),
+               own('cores_online', legend='cores')], (12, 8),
+              'Sums of the load averages of all cores: how many cores are busy. The run queue '
+              'has tasks that run, want to run, or wait for input and output: if there are more '
+              'than cores, tasks wait for each other.', 'short', dashed='cores',
+              from_zero=True, axis='cores, tasks'),
+        Panel('timeseries', '$figure of each core',
+              [Series('$core', ('percent', 'gauge', 'latency'), '$figure',
+                      legend='instance type_instance')], (24, 8),
+              'Options and regions add figures: useful with a region, classes of time with '
+              'ReportTime, kinds of softirq with ReportSoftirq, idle states with ReportCStates '
+              'and WakeLatency. collectd-percore(5) says what each means.', 'percent',
+              units=FIGURE_UNITS, from_zero=True, repeat='figure'),
     ]),
-    Row('Peaks and troughs (SampleInterval)', [
-        Panel('timeseries', 'Highest load of a sample', [percent('$core', 'load_peak', thin='max')],
-              (12, 9), 'The busiest sample of each interval: bursts that the mean hides.',
-              'percent', full=True),
-        Panel('timeseries', 'Lowest load of a sample',
-              [percent('$core', 'load_trough', thin='min')], (12, 9),
-              'The idlest sample of each interval.', 'percent', full=True),
-    ], collapsed=True),
-    Row('Fast path: regions', [
-        Panel('timeseries', 'Useful load of polling cores', [percent('$core', 'useful')], (12, 8),
-              'The share of time in which the workers of a core had work.', 'percent', full=True),
-        Panel('timeseries', 'Useful load, mean of the polling cores ($set)',
-              [percent('$set', 'useful_mean', legend='mean')], (12, 8),
-              'Of the chosen set of cores.', 'percent', full=True),
-        Panel('timeseries', '$counter of each core, all rows',
-              [Series('$core', 'derive', ('*',), legend='field instance', rate=True, over='sum',
-                      plugin='percore_${counter}')], (12, 9),
-              'Tables that had more than 16 rows have no values of single cores, unless '
-              'ReportPerCore is true.', 'short', from_zero=True, fields='rates',
-              axis='per second'),
-        Panel('timeseries', '$counter of each row, all cores',
-              [region('${counter}', 'derive', ('*',), legend='field type_instance', rate=True)],
-              (12, 9), 'Of all cores.', 'short', from_zero=True, fields='rates',
-              axis='per second'),
-        Panel('timeseries', 'Drops and errors of all regions',
-              [region(f'*{word}*', 'derive', ('*',), legend='plugin type_instance', rate=True)
-               for word in ('drop', 'error')], (12, 8),
-              'All counters whose names contain drop or error.', 'short', from_zero=True,
-              fields='rates', axis='per second'),
-        Panel('timeseries', '99th percentiles of all histograms',
-              [region('*', 'gauge', ('*_p99',), legend='plugin type_instance', thin='max')],
-              (12, 8), 'Over each interval. Units are derived from the names of the fields.',
-              'short', from_zero=True, fields='values'),
-        Panel('timeseries', 'Regions and their workers',
-              [own(('regions', 'regions_silent', 'regions_stale', 'workers_stuck'),
-                   legend='type_instance')], (8, 7),
-              'silent: the producer listens but does not answer. stale: all of its workers '
-              'are stuck. stuck: a worker is awake and no longer polls.', 'short',
-              from_zero=True),
-        Panel('timeseries', 'Memory of regions', [own('regions_memory', legend='memory')],
-              (8, 7), 'Memory that collectd uses for rows of regions. MaxMemory is the limit; one '
-              'region gets at most half of it.', 'bytes', from_zero=True),
-        Panel('timeseries', 'Events of regions',
-              [Series('self', 'derive', REGION_EVENTS, legend='type_instance', rate=True)], (8, 7),
-              'Should be 0. attaches_refused: threads without a slot; their counts are lost. '
-              'row_adds_refused: a table is full. rows_left_out: rows that are counted only in '
-              '`other`; new_rows_left_out: because a program names its rows anew all the time.',
-              'ops', from_zero=True),
-    ], collapsed=True),
-    Row('Load averages', [
-        Panel('timeseries', 'Busy cores',
-              averages('all') + [own('cores_online', legend='cores online')],
-              (12, 8), 'Sum of the load averages of all cores: how many cores are busy. It is '
-              'never above the number of cores.', 'short', dashed='cores online',
-              from_zero=True, axis='cores'),
-        Panel('timeseries', 'Run queue', averages('all', 'runqueue'), (12, 8),
-              'Tasks that run, want to run, or wait for input and output. If there are more than '
-              'cores, tasks wait for each other.', 'short', from_zero=True, axis='tasks'),
-        *(Panel('timeseries', f'Load average of each core, {name}',
-                [Series('$core', 'load', value=value)], (8, 8),
-                'Exponentially weighted, from 0 to 1, accurate from the start.', 'percentunit',
-                full=True)
-          for value, name in (('shortterm', '1 min'), ('midterm', '5 min'),
-                              ('longterm', '15 min'))),
-    ]),
-    Row('What the load is', [
-        Panel('timeseries', 'Classes of time, mean of all cores',
-              [percent('all', f'{name}_mean', legend=name) for name in WHY], (12, 8),
-              'The columns of /proc/stat, as seen by the timer tick. What it does not see is '
-              'in hidden.', 'percent', stacked=True),
-        Panel('timeseries', 'Host, in points of the load of all cores',
-              [Series('all', 'gauge', 'hidden', legend='hidden'),
-               percent('all', 'steal', legend='steal')], (12, 8),
-              'hidden: load that the columns of /proc/stat lack, because it slept when the '
-              'timer tick came; top(1) does not show it. steal: time that the hypervisor gave '
-              'to others, reported only under a hypervisor; hardware counters leave it out of '
-              'the load, idle may include it.', 'percent', dashed='steal'),
-    ]),
-    Row('Hidden work and steal of each core (ReportHidden true)', [
-        Panel('timeseries', 'Hidden', [Series('$core', 'gauge', 'hidden')], (12, 8),
-              'Load minus the busy columns of /proc/stat, in points.', 'percent'),
-        Panel('timeseries', 'Steal', [percent('$core', 'steal')], (12, 8),
-              'Time that the hypervisor gave to others.', 'percent', from_zero=True),
-    ], collapsed=True),
-    Row('What the timer tick saw (ReportTime true)', [
-        Panel('timeseries', 'Classes of time, mean of the cores ($set)',
-              [percent('$set', f'{name}_mean', legend=name) for name in CLASSES], (24, 8),
-              'The columns of /proc/stat. What the tick does not see is in hidden.', 'percent',
-              stacked=True),
-        *(Panel('timeseries', f'{name} of each core',
-                [percent('$core', column)], (8, 8), 'As seen by the timer tick.', 'percent',
-                from_zero=True)
-          for name, column in (('User', 'user'), ('System', 'system'), ('Softirq', 'softirq'))),
-    ], collapsed=True),
-    Row('Hard interrupts and softirqs, measured (ReportSoftirq true)', [
-        Panel('timeseries', 'Softirqs of each core', [percent('$core', 'softirq_all')], (12, 8),
-              'Time in softirqs, whatever they ran in. Most tools count those on an idle core '
-              'as idle.', 'percent', from_zero=True),
-        Panel('timeseries', 'Hard interrupts of each core', [percent('$core', 'hardirq')], (12, 8),
-              'Time in the handlers of interrupts.', 'percent', from_zero=True),
-        Panel('timeseries', 'Softirqs by kind, mean of the cores',
-              [percent('$core', SOFTIRQS, legend='type_instance', over='mean')], (24, 8),
-              'net_rx: received packets and XDP.', 'percent', stacked=True),
-    ], collapsed=True),
-    Row('C-states and frequency (ReportCStates, ReportFrequency)', [
-        Panel('timeseries', 'Time in idle states, mean of the cores',
-              [percent('$core', CSTATES, legend='type_instance', over='mean')], (12, 8),
-              'idle_poll is the idle state that spins: the core is not halted. See '
-              '"Idle loops that poll" in collectd-percore(5).', 'percent', stacked=True),
-        Panel('timeseries', 'Entries into idle states, all cores',
-              [Series('$core', 'operations', CSTATES, legend='type_instance', rate=True,
-                      over='sum')], (12, 8),
-              'Each entry ends with a wake-up.', 'ops', from_zero=True),
-        Panel('timeseries', 'Frequency while not halted', [Series('$core', 'cpufreq')], (24, 8),
-              'From the counters mperf and aperf.', 'hertz'),
-    ], collapsed=True),
-    Row('Scheduler (ReportSchedstat true)', [
-        Panel('timeseries', 'Context switches of each core',
-              [Series('$core', 'contextswitch', rate=True)], (12, 8),
-              'Tasks that began to run.', 'ops', from_zero=True),
-        Panel('timeseries', 'Tasks that waited to run on each core',
-              [Series('$core', 'gauge', 'waiting')], (12, 8),
-              'On average over each interval.', 'short', from_zero=True),
-    ], collapsed=True),
-    Row('How fast idle cores wake (block WakeLatency)', [
-        Panel('timeseries', 'Out of each idle state, median, mean of the cores',
-              [Series('$core', 'latency', ('cstate_*_p50',), legend='type_instance',
-                      over='mean'),
-               Series('self', 'latency', ('cstate_*_advertised',), legend='type_instance')],
-              (12, 9), 'From the time of a timer until the core has left its idle state or, in '
-              'states in which interrupts are on, until the interrupt. Moves if a state has '
-              'become slower, not if cores use other states. advertised: by the idle driver.',
-              's', from_zero=True),
-        Panel('timeseries', 'Out of each idle state, 99 %, mean of the cores',
-              [Series('$core', 'latency', ('cstate_*_p99',), legend='type_instance',
-                      over='mean')], (12, 9),
-              'Of states from which at least 1000 probes have woken a core.', 's',
-              from_zero=True),
-        *(Panel('timeseries', title, [Series('$core', 'latency', name)], (8, 8), text, 's',
-                from_zero=True)
-          for title, name, text in (
-              ('Out of any idle state, 99 %', 'timer_wake_p99',
-               'From the time of a timer until the core has left its idle state. Only idle states '
-               'in which interrupts are off. Moves if cores use other states, too.'),
-              ('To the interrupt, 99 %', 'timer_intr_p99',
-               'From the time of a timer until its interrupt is entered.'),
-              ('To the interrupt, median', 'timer_intr_p50',
-               'From the time of a timer until its interrupt is entered.'))),
-        Panel('timeseries', 'Probes of all cores',
-              [Series('self', 'derive', 'wake_probes', legend='probes', rate=True)], (12, 7),
-              'Each probe wakes a core.', 'ops', from_zero=True),
-        Panel('timeseries', 'CPU time of the thread that probes',
-              [percent('self', 'wake_cpu', legend='thread')], (12, 7),
-              'In percent of one core.', 'percent', from_zero=True),
-    ], collapsed=True),
-    Row('Load averages over further periods (Period)', [
-        Panel('timeseries', 'Mean of all cores', [percent('all', ('load_[1-9]*',),
-                                                          legend='type_instance')], (12, 8),
-              'Over the periods of the option Period.', 'percent', full=True),
-        Panel('timeseries', 'Each core', [percent('$core', ('load_[1-9]*',),
-                                                  legend='instance type_instance')], (12, 8),
-              'Over the periods of the option Period.', 'percent', full=True),
-    ], collapsed=True),
-    Row('percore itself', [
-        Panel('timeseries', 'Cores',
-              [own(('cores_online', 'cores_without_value'), legend='type_instance')], (12, 7),
-              'Without a value: online, and could not be measured.', 'short', from_zero=True),
-        Panel('timeseries', 'CPU time of the sampling thread',
-              [percent('self', 'sampler_cpu', legend='sampler')], (12, 7),
+    Row('What should be 0, and percore itself', [
+        Panel('timeseries', 'What should be 0',
+              [own(('cores_without_value', *STUCK), legend='type_instance'),
+               Series('self', 'derive', LOST, legend='type_instance', rate=True),
+               *(region(f'*{word}*', 'derive', ('*',), legend='plugin', rate=True, over='sum')
+                 for word in ('drop', 'error'))], (12, 8),
+              'cores_without_value: cores that could not be measured. silent: the process of a '
+              'region is stopped; stale: all of its workers are stuck; stuck: a worker is awake '
+              'and no longer polls. left_out, refused, dropped: values or counts are missing. '
+              'Beside these, per second, the counters of regions whose names contain drop or '
+              'error.', 'short', from_zero=True, units=RATE_UNITS),
+        Panel('timeseries', 'Cores by source of their load', [own(CORES, legend='type_instance')],
+              (6, 8), 'Sources, unproven and tick_sampled with ReportSelf. A vertical line in each '
+              "graph marks a change; collectd's log has the loads before and after it.",
+              'short', from_zero=True),
+        Panel('timeseries', "CPU time of percore's threads",
+              [percent('self', ('sampler_cpu', 'wake_cpu'), legend='type_instance')], (6, 8),
               'In percent of one core.', 'percent', from_zero=True),
     ]),
-    Row('More about percore itself (ReportSelf true)', [
-        Panel('timeseries', 'Cores whose source is in doubt',
-              [own(('cores_unproven', 'cores_tick_sampled'), legend='type_instance')], (12, 7),
-              'unproven: the source could not be tested here. tick_sampled: on this kernel the '
-              'source idle knows only what the timer tick saw.', 'short', from_zero=True),
-        Panel('timeseries', 'Cores by source of their load',
-              [own(SOURCES, legend='type_instance')], (12, 7),
-              'Sources differ where a core polls in the idle loop, is stolen by a hypervisor or '
-              'handles many softirqs; a step in a load at a change of source is due to that. '
-              'A vertical line in each graph marks a change; collectd\'s log has both loads.', 'short', from_zero=True),
-        Panel('timeseries', 'Events',
-              [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (12, 7),
-              'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine.',
-              'ops', from_zero=True),
-        Panel('timeseries', 'Worst lateness and cost of a sample',
-              [Series('self', 'duration', ('lateness', 'sample_cost'), legend='type_instance',
-                      value='seconds', thin='max')], (12, 7),
-              'How late the sampling thread woke up, and how long it took to read all cores.',
-              's', from_zero=True),
-    ], collapsed=True),
 ]
 
-DROPS = dict(type='derive', names=('*',), rate=True, over='sum')
+REGION_ROWS = [
+    Row('What regions count', [
+        Panel('timeseries', 'All counters', [region('*', 'derive', ('*',), legend='plugin',
+                                                    rate=True, over='sum')], (24, 9),
+              'Sums over rows and cores: shows what has grown.', 'short', from_zero=True,
+              units=RATE_UNITS, axis='per second'),
+        Panel('timeseries', '$counter of each row',
+              [region('${counter}', 'derive', ('*',), legend='field type_instance', rate=True)],
+              (12, 9), 'Of all cores.', 'short', from_zero=True, units=RATE_UNITS,
+              axis='per second'),
+        Panel('timeseries', '$counter of each core',
+              [Series('$core', 'derive', ('*',), legend='field instance', rate=True, over='sum',
+                      plugin='percore_${counter}'),
+               region('${counter}', 'derive', ('*',), legend='field', rate=True, over='sum')],
+              (12, 9), 'All rows, and the sum over the cores. Tables that had more than 16 rows '
+              'have no values of single cores, unless ReportPerCore is true.', 'short',
+              from_zero=True, units=RATE_UNITS, axis='per second'),
+        Panel('timeseries', 'Regions, workers, memory, and 99th percentiles of histograms',
+              [own(('regions', 'regions_memory', *STUCK), legend='type_instance'),
+               region('*', 'gauge', ('*_p99',), legend='plugin type_instance', thin='max')],
+              (24, 9), 'Percentiles over each interval. silent: the process of a region is '
+              'stopped; stale: all of its workers are stuck; stuck: a worker is awake and no '
+              'longer polls. MaxMemory is the limit of the memory.', 'short', from_zero=True,
+              units=VALUE_UNITS),
+    ]),
+]
 
 FLEET_ROWS = [
     Row('Which hosts have room', [
-        Panel('stat', 'Cores online', [own('cores_online', legend='cores', over='sum')], (8, 4),
-              'Measured cores of all hosts.', newest='5m'),
+        Panel('stat', 'Room ($set)', [percent('$set', 'room_mean', legend='room', over='mean')],
+              (8, 4), f'Mean room of the chosen set of cores of all hosts: {ROOM}.', 'percent',
+              room=True, newest='5m'),
         Panel('stat', 'Busy cores', [Series('all', 'load', value='shortterm', legend='busy',
                                             over='sum')], (8, 4),
               'Sum of the load averages of all cores over one minute.', decimals=1,
               newest='5m'),
-        Panel('stat', 'Room', [percent('all', 'room_mean', legend='room', over='mean')], (8, 4),
-              f'Mean room of the hosts: {ROOM}.', 'percent', room=True, newest='5m'),
-        Panel('table', 'Hosts by room',
-              [percent('all', 'room_mean', legend='host'),
-               percent('all', 'room_min', legend='host'),
-               percent('all', 'load_mean', legend='host'),
-               own('cores_online', legend='host'),
-               region('*drop*', legend='host', **DROPS),
-               own('workers_stuck', legend='host')], (24, 15),
-              'Newest values of the last two minutes, the host with the least room first. Room '
-              'is what the load leaves, and polls that found nothing. Click a host to see its '
-              'cores.', 'percent', room=True,
+        Panel('stat', 'Cores online', [own('cores_online', legend='cores', over='sum')], (8, 4),
+              'Measured cores of all hosts.', newest='5m'),
+        Panel('table', 'Hosts by room ($set)',
+              [percent('$set', 'room_mean', legend='host'),
+               percent('$set', 'room_min', legend='host'),
+               percent('$set', 'load_mean', legend='host'),
+               region('*drop*', 'derive', ('*',), legend='host', rate=True, over='sum'),
+               own('workers_stuck', legend='host'),
+               own('cores_without_value', legend='host')], (24, 15),
+              'Newest values of the last two minutes, the host with the least room in the chosen '
+              'set of cores first. Click a host to see its cores.', 'percent', room=True,
               name='Host', links_to_host=True, newest='2m', columns=(
-                  {'lastNotNull': 'Room'}, {'lastNotNull': 'Least room'},
-                  {'lastNotNull': 'Mean load'}, {'lastNotNull': 'Cores'},
-                  {'lastNotNull': 'Drops per second'}, {'lastNotNull': 'Stuck workers'}),
-              loads=('Mean load',),
-              counts=('Cores', 'Drops per second', 'Stuck workers')),
+                  {'lastNotNull': 'Room'}, {'lastNotNull': 'Least room of a core'},
+                  {'lastNotNull': 'Load'}, {'lastNotNull': 'Drops per second'},
+                  {'lastNotNull': 'Stuck workers'}, {'lastNotNull': 'Cores without a value'}),
+              counts=('Drops per second', 'Stuck workers', 'Cores without a value')),
     ]),
     Row('Over time', [
-        Panel('heatmap', 'Mean load of each host over time',
-              [percent('all', 'load_mean', legend='host')], (24, 12),
+        Panel('heatmap', 'Room of each host over time ($set)',
+              [percent('$set', 'room_mean', legend='host')], (24, 12),
               'One line per host.', 'percent'),
-        Panel('timeseries', 'Drops of all hosts',
-              [region('*drop*', legend='plugin', **DROPS)], (24, 8),
-              'All counters whose names contain drop.', 'short', from_zero=True,
-              fields='rates', axis='per second'),
     ]),
 ]
 
-DASHBOARDS = {
-    'host': Dashboard('percore', 'How busy each CPU core really is, as measured by the '
-                      'collectd plugin percore.', HOST_ROWS),
-    'fleet': Dashboard('percore, all hosts', 'Which hosts have room, as measured by the '
-                       'collectd plugin percore.', FLEET_ROWS, fleet=True),
-}
+DASHBOARDS = [
+    Dashboard('host', 'percore', 'Which cores of a host have room, and what fills the others.',
+              HOST_ROWS, {'fleet': 'All hosts', 'regions': 'Regions'}),
+    Dashboard('regions', 'percore, regions', 'What the regions and BPF maps of a host count.',
+              REGION_ROWS, {'fleet': 'All hosts', 'host': 'Cores'}),
+    Dashboard('fleet', 'percore, all hosts', 'Which hosts have room.', FLEET_ROWS, {}),
+]

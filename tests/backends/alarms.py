@@ -1,6 +1,6 @@
-"""Tests the shipped threshold.conf and percore's own notifications: a core that stays
-full, a worker that stops polling, a region with all workers stuck, and a fast path that
-is killed. Each causes one notification when it begins and one when it ends.
+"""Tests the shipped threshold.conf: a core and a host that stay full; and percore's own
+notifications: a worker that stops polling, a region with all workers stuck, and a fast
+path that is killed. Each causes one notification when it begins and one when it ends.
 
 This test runs while stage_stores sends its known values, but uses its own collectd and
 simulated host. Each event is caused after the notification of the previous event. The
@@ -15,13 +15,12 @@ import outputs
 from fakehost import Core, FakeHost
 from report import proves, skip
 
-FULL = multiprocessing.Value('b', True, lock=False)  # whether core 1 is still busy
-CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
+FULL = multiprocessing.Value('b', True, lock=False)  # whether the cores are still busy
+CORES = [Core(user=lambda t: 0.88 if FULL.value else 0.05),
+         Core(user=lambda t: 0.96 if FULL.value else 0.05)]
 ROOM = ('1', 'percent', 'room')
-STUCK = ('self', 'gauge', 'workers_stuck')
-STALE = ('self', 'gauge', 'regions_stale')
-SILENT = ('self', 'gauge', 'regions_silent')
-STEADY = ('steady', 'gauge', 'regions')  # the number of regions named steady
+# The numbers of regions of these names.
+STEADY, LONELY, HALTING = ((name, 'gauge', 'regions') for name in ('steady', 'lonely', 'halting'))
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
 # The expected notifications for each identifier, in order.
@@ -29,22 +28,16 @@ ONCE = ['WARNING', 'OKAY']
 EXPECTED = {
     ROOM: (
         'threshold.conf warns of a core that stays full, and reports when it no longer is', ONCE),
-    STUCK: (
-        'threshold.conf warns of a worker that stops polling, and reports when it polls again',
-        ONCE * 3),  # a worker stops polling; a process is stopped; an only worker stops
-    SILENT: (
-        'threshold.conf warns of a process with a region that is stopped, and reports when it '
-        'goes on', ONCE),
-    STALE: (
-        'threshold.conf warns of a region whose workers are all stuck, and reports when they '
-        'poll again', ONCE),
+    ('all', 'percent', 'room_mean'): (
+        'threshold.conf tells that a host stays full, and when it no longer is',
+        ['FAILURE', 'OKAY']),
     STEADY: (
         'percore notifies when a fast path is stopped, goes on, is killed and is back',
         ONCE + ['FAILURE', 'OKAY']),
-    ('lonely', 'gauge', 'regions'): (
+    LONELY: (
         'percore notifies when all workers of a fast path are stuck, and when they poll again',
         ONCE),
-    ('halting', 'gauge', 'regions'): (
+    HALTING: (
         'percore notifies when a worker of a fast path stops polling and when it polls again',
         ONCE),
 }
@@ -69,13 +62,13 @@ class Alarms:
         # For each event: the notification to wait for (identifier, severity), and the
         # function that then causes the event.
         self.script = [
-            (STUCK, 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
-            (STUCK, 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
-            (SILENT, 'WARNING', lambda: self.steady.signal(signal.SIGCONT)),
-            (SILENT, 'OKAY', lambda: self.steady.signal(signal.SIGKILL)),
+            (HALTING, 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
+            (HALTING, 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
+            (STEADY, 'WARNING', lambda: self.steady.signal(signal.SIGCONT)),
+            (STEADY, 'OKAY', lambda: self.steady.signal(signal.SIGKILL)),
             (STEADY, 'FAILURE', lambda: self.begin('steady', 'run 1 1000')),
             (STEADY, 'OKAY', self.begin_lonely),
-            (STALE, 'WARNING', lambda: self.lonely.tell('poll 0 1 1', 'sleep 0'))]
+            (LONELY, 'WARNING', lambda: self.lonely.tell('poll 0 1 1', 'sleep 0'))]
 
     def begin_lonely(self):
         """Begins a region whose only worker stops polling."""

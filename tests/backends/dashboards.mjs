@@ -5,8 +5,8 @@
  *   node dashboards.mjs CONFIG
  *
  * CONFIG is JSON: modules (folder of node_modules), schema, files, siblings
- * (all dashboards that they may link to), host, cores, influx {url, database},
- * graphite {url}, prometheus {url}. Prints one JSON object per finding: {ok,
+ * (all dashboards that they may link to), host, plain (a host with default options and
+ * without regions), cores, influx {url, database}, graphite {url}, prometheus {url}. Prints one JSON object per finding: {ok,
  * sentence, why}.
  */
 import fs from 'node:fs';
@@ -60,7 +60,7 @@ function faultsOfLayout(dashboard) {
   for (const p of panels) {
     if (p.type === 'row') continue;
     if (!p.title || !p.description) faults.push(`panel ${p.id} has no title or no description`);
-    if (!p.targets?.length) faults.push(`panel ${p.id} has no query`);
+    if (p.type !== 'text' && !p.targets?.length) faults.push(`panel ${p.id} has no query`);
   }
   return faults;
 }
@@ -99,7 +99,7 @@ function once(key, ask) {
   });
 }
 
-async function choose(dashboard, type, faults) {
+async function choose(dashboard, type, faults, host = config.host) {
   const chosen = {};
   for (const variable of dashboard.templating.list) {
     if (variable.type === 'datasource') {
@@ -120,7 +120,7 @@ async function choose(dashboard, type, faults) {
       faults.push(`variable ${variable.name}: ${error.message}`);
     }
     if (values.length === 0) faults.push(`the variable ${variable.name} has no value`);
-    const wanted = { host: config.host, set: 'all' }[variable.name];
+    const wanted = { host, set: 'all' }[variable.name];
     if (wanted && !values.includes(wanted))
       faults.push(`the variable ${variable.name} has ${values}, and not ${wanted}`);
     if (variable.name === 'core' && [...values].sort().join() !== config.cores.join())
@@ -187,6 +187,23 @@ async function faultsOfQueries(dashboard) {
   return faults;
 }
 
+/* Returns the panels that are empty for a host with default options. A panel that is
+ * repeated is looked at for each value. The dashboard of regions must not list the host. */
+async function emptyPanels(dashboard) {
+  const type = dashboard.templating.list.find((v) => v.name === 'datasource').query;
+  const [faults, missing] = [[], []];
+  const chosen = { ...await choose(dashboard, type, missing, config.plain), host: config.plain };
+  const listed = !missing.some((fault) => fault.startsWith('the variable host'));
+  if (dashboard.uid.includes('regions')) return listed ? [`${config.plain} has no region, and is listed`] : [];
+  for (const panel of allPanels(dashboard).filter((p) => p.targets?.length > 0))
+    for (const value of chosen[panel.repeat] ?? ['']) {
+      const substitute = substitution(SOURCES[type], { ...chosen, [panel.repeat]: value }, faults);
+      const found = await Promise.all(panel.targets.map((target) => SOURCES[type].series(target, substitute)));
+      if (!found.flat().some((s) => s.points > 0)) faults.push(`${panel.title} ${value}`);
+    }
+  return listed ? faults : missing;
+}
+
 // ---------------------------------------------------------------------------
 
 async function faultsOf(dashboard) {
@@ -205,6 +222,8 @@ for (const file of config.files) {
   const queries = allPanels(dashboard).flatMap((p) => p.targets ?? []).length;
   say(`all ${queries} queries and all variables of ${name} return data of ${config.host}`,
     await faultsOfQueries(dashboard));
+  say(`no panel of ${name} is empty for a host with default options`,
+    await emptyPanels(dashboard));
   // The dashboard of a single host is the one that is mutated.
   if (!config.mutate) continue;
   const marked = JSON.stringify(dashboard.annotations.list).includes('source_changes');

@@ -31,8 +31,8 @@ async function page(dashboard) {
   for (const variable of dashboard.templating.list.filter((v) => v.type === 'query')) {
     const text = substitution(source, chosen, faults)(variable.query.query ?? variable.query);
     const values = picked(variable, await timed(() => source.values(variable, text)));
-    found.hosts = values.length;
-    chosen[variable.name] = { all: variable.allValue };
+    if (variable.name === 'host') found.hosts = values.length;
+    chosen[variable.name] = variable.allValue ? { all: variable.allValue } : values[0];
   }
   for (const panel of dashboard.panels)
     for (const target of panel.targets ?? []) {

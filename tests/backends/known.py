@@ -1,10 +1,17 @@
 """Known values: one for each identifier that percore dispatches (see METRICS in
 collectd-percore(5)), put into collectd through unixsock. They let a test compare every
 value in every store exactly, on any machine, regardless of its processor's counters."""
+import re
+
 HOST = 'known.example'
+# Has the same values, but only those that are dispatched by default, without regions.
+PLAIN = 'plain.example'
 CORES = range(4)
 SETS = ('all', 'node0', 'dataplane')
 CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
+DEFAULTS = re.compile(r'percore-\d+/(load|percent-(load|room))|percore_host-all/(load(-runqueue)?'
+                      r'|gauge-hidden|percent-(load_\w+|room_\w+|(user|system|irq|softirq)_mean))'
+                      r'|percore_host-self/(gauge-cores_(online|without_value)|percent-sampler_cpu)')
 
 
 class Metric:
@@ -30,17 +37,17 @@ def _core_metrics(core):
     def metric(type, type_instance, value, counter=False):
         return Metric('percore', str(core), type, type_instance, value, counter)
 
-    busy = 20 * core + 5.5
+    # The last core has less room than the limit of threshold.conf.
+    busy = 30 * core + 5.5
     yield metric('percent', 'load', lambda k: busy + k % 3)
-    yield metric('percent', 'load_peak', lambda k: busy + 10 + k % 3)
+    yield metric('percent', 'load_peak', lambda k: busy + 2 + k % 3)
     yield metric('percent', 'load_trough', lambda k: busy / 2)
-    # The last core is below the limit of threshold.conf.
-    yield metric('percent', 'room', lambda k: 98.5 - 30 * core)
     yield metric('load', '', lambda k: (busy / 100, 0.31 * core, busy / 256))
-    yield metric('percent', 'load_10s', lambda k: busy / 4)
+    yield metric('percent', 'load_10s', lambda k: busy / 64)
     yield metric('gauge', 'hidden', lambda k: core - 1.25)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
+    yield metric('percent', 'room', lambda k: 100 - busy - k % 3)
     for share, name in enumerate(CLASSES):
         yield metric('percent', name, lambda k, share=share: share + core / 4)
     for name, share in (('hardirq', 1.5), ('softirq_all', 12.5),
@@ -64,11 +71,11 @@ def _core_metrics(core):
 
 
 def _set_metrics(name):
-    for index, figure in enumerate(('mean', 'min', 'max', 'stddev')):
-        yield Metric('percore_host', name, 'percent', f'load_{figure}',
-                     lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
-    for figure, value in ('room_mean', 53.5), ('room_min', 8.5), ('useful_mean', 18.75):
-        yield Metric('percore_host', name, 'percent', figure, lambda k, value=value: value)
+    for figure, value in (('load_mean', 40.0), ('load_min', 5.5), ('load_max', 95.5),
+                          ('load_stddev', 22.25), ('room_mean', 50.0), ('room_min', 2.5),
+                          ('useful_mean', 18.75)):
+        yield Metric('percore_host', name, 'percent', figure,
+                     lambda k, value=value: value + k % 2)
     for share, column in enumerate(CLASSES):
         yield Metric('percore_host', name, 'percent', f'{column}_mean',
                      lambda k, share=share: share + 0.375)
@@ -132,4 +139,6 @@ def put_second(unixsock, k, time_s):
     """Sends the values of all identifiers for second k."""
     for metric in METRICS:
         unixsock.put(HOST, metric.identifier, time_s, metric.value(k))
+        if DEFAULTS.fullmatch(metric.identifier):
+            unixsock.put(PLAIN, metric.identifier, time_s, metric.value(k))
     unixsock.flush()

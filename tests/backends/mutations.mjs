@@ -23,7 +23,7 @@ export const mutations = {
     first(panels, 'timeseries').fieldConfig.defaults.custom.drawStyle = 'lines'; },
   'a unit that is a number': (d, panels) => { first(panels, 'timeseries').fieldConfig.defaults.unit = 1; },
   'a threshold without a colour': (d, panels) => {
-    delete first(panels, 'bargauge').fieldConfig.defaults.thresholds.steps[0].color; },
+    delete first(panels, 'stat').fieldConfig.defaults.thresholds.steps[0].color; },
   'a version that is text': (d) => { d.schemaVersion = '39'; },
   '`panels` under another name': (d) => { d.panel = d.panels; delete d.panels; },
   'two panels with one id': (d, panels) => { panels[3].id = panels[2].id; },

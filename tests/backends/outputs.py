@@ -63,8 +63,11 @@ THRESHOLD_HITS = 8
 
 
 def threshold():
-    """Returns the shipped thresholds, with fewer values until a warning of a full core."""
-    return sample('threshold.conf', {'Hits 30': f'Hits {THRESHOLD_HITS}'})
+    """Returns the shipped thresholds, with fewer values until a warning that there is no
+    room."""
+    return sample('threshold.conf', {
+        f'{limit} 10\n      Hysteresis 5\n      Hits 60': f'{limit} 10\nHysteresis 5\nHits {THRESHOLD_HITS}'
+        for limit in ('WarningMin', 'FailureMin')})
 
 
 def percore(plugin_folder, collectd_folder, options):

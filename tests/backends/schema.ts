@@ -2,10 +2,10 @@
  * custom field configuration of each kind of panel, which Grafana's type of a
  * dashboard does not specify. */
 import { Dashboard, Panel, RowPanel } from '@grafana/schema/dist/esm/raw/dashboard/x/Dashboard_types.gen';
-import { Options as BarGauge } from '@grafana/schema/dist/esm/raw/composable/bargauge/panelcfg/x/BarGaugePanelCfg_types.gen';
 import { FieldConfig as HeatmapField, Options as Heatmap } from '@grafana/schema/dist/esm/raw/composable/heatmap/panelcfg/x/HeatmapPanelCfg_types.gen';
 import { Options as Stat } from '@grafana/schema/dist/esm/raw/composable/stat/panelcfg/x/StatPanelCfg_types.gen';
 import { Options as Table } from '@grafana/schema/dist/esm/raw/composable/table/panelcfg/x/TablePanelCfg_types.gen';
+import { Options as Text } from '@grafana/schema/dist/esm/raw/composable/text/panelcfg/x/TextPanelCfg_types.gen';
 import { FieldConfig as TimeSeriesField, Options as TimeSeries } from '@grafana/schema/dist/esm/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen';
 
 type Config = NonNullable<Panel['fieldConfig']>;
@@ -16,7 +16,7 @@ type PanelOf<Kind extends string, Options, Custom> = Omit<Panel, 'type' | 'optio
 };
 type AnyPanel =
   | PanelOf<'stat', Stat, never>
-  | PanelOf<'bargauge', BarGauge, never>
+  | PanelOf<'text', Partial<Text>, never>
   | PanelOf<'table', Table, never>
   | PanelOf<'heatmap', Partial<Heatmap>, HeatmapField>
   | PanelOf<'timeseries', TimeSeries, TimeSeriesField>;

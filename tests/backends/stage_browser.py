@@ -13,6 +13,7 @@ from report import proves, skip
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOOK = os.path.join(os.path.dirname(servers.__file__), 'graphite_web.mjs')
 SENTENCE = "graphite-web's dashboard opens without an error and draws all graphs"
+PLAIN = 'no graph is empty for a host with default options'
 MUTANTS = 'faults in a graphite-web dashboard are found: a wrong metric, a broken function'
 
 
@@ -42,6 +43,11 @@ def run(context):
     minutes = int(time.time() - context.first) // 60 + 2
     state['timeConfig']['relativeStartQuantity'] = str(minutes)
     state['defaultGraphParams']['from'] = f'-{minutes}minutes'
+    with proves(PLAIN):
+        plain = graphite_dashboard.save(url, 'plain', json.loads(
+            json.dumps(state).replace(host, known.PLAIN.replace('.', '_'))))
+        found = look(modules, plain, graphs)
+        assert not found['faults'], '\n'.join(found['faults'])
     with proves(SENTENCE):
         address = graphite_dashboard.save(url, f'percore-{host}', state)
         found = look(modules, address, graphs,

@@ -50,7 +50,7 @@ def check(context, host, mutate, files):
         'modules': modules, 'schema': make_schema(modules), 'grafana': grafana,
         'files': [os.path.join(context.dashboards, name) for name in files],
         'siblings': glob.glob(os.path.join(context.dashboards, 'grafana-*.json')),
-        'host': host, 'cores': [str(core) for core in known.CORES], 'mutate': mutate,
+        'host': host, 'plain': host.replace('known', 'plain'), 'cores': [str(core) for core in known.CORES], 'mutate': mutate,
         'influx': {'url': context.servers['influxdb'].url, 'database': 'collectd'},
         'graphite': {'url': context.servers['graphite'].url},
         'prometheus': {'url': context.servers['prometheus'].url},
@@ -84,4 +84,5 @@ def run(context):
     for kind in KINDS:
         host = known.HOST.replace('.', '_') if kind == 'graphite' else known.HOST
         check(context, host, True, [f'grafana-{kind}.json'])
-        check(context, host, False, [f'grafana-fleet-{kind}.json'])
+        check(context, host, False, [f'grafana-regions-{kind}.json',
+                                     f'grafana-fleet-{kind}.json'])

@@ -168,23 +168,17 @@ def test_dashboards():
     sys.path.insert(0, os.path.join(ROOT, "contrib/dashboards"))
     import shown  # pylint: disable=import-error,import-outside-toplevel
     manual = text_of("src/plugin/collectd-percore.pod")
-    for dashboard in shown.DASHBOARDS.values():
-        for series in (s for row in dashboard.rows for panel in row.panels
-                       for s in panel.series):
+    panels = [panel for dashboard in shown.DASHBOARDS for row in dashboard.rows
+              for panel in row.panels]
+    for panel in panels:
+        for series in panel.series:
             names = series.type_instance
             for name in names if isinstance(names, tuple) else (names,):
-                # The manual lists some values as patterns.
-                if series.plugin in ("percore", "percore_host") and "*" not in name and \
-                        name not in shown.CLASSES and name not in shown.SOFTIRQS:
-                    known = re.sub(r"_(mean|min|max|stddev|p\d+)$", "", name)
-                    if known in shown.CLASSES:
-                        continue
-                    check(known in manual, f"{panel_of(dashboard, series)}: {name}")
-
-
-def panel_of(dashboard, series):
-    return next(panel.title for row in dashboard.rows for panel in row.panels
-                if series in panel.series)
+                # The manual lists classes of time as a pattern.
+                of_class = name.removesuffix("_mean") in shown.CLASSES
+                if not series.is_region and not of_class and not name.startswith("$"):
+                    check(re.sub(r"_(mean|min|max|stddev)$", "", name) in manual,
+                          f"{panel.title}: {name}")
 
 
 def test_one_unit_test():
