@@ -382,28 +382,28 @@ void check_regions(struct doctor *doctor) {
  * Pollers
  */
 
-/* The line is "NAME, pid N: what is read", and then perhaps "; advice". */
+/* The line is "poller KIND at PATH, pid N, user U: what is read", and then
+ * perhaps "; advice". */
 static void say_poller(void *context, enum journal_level level,
                        const char *line) {
   (void)level;
-  const char *end = strstr(line, ", pid "), *advice = strstr(line, "; ");
+  const char *at = strstr(line, " at "), *advice = strstr(line, "; ");
+  size_t skipped = strlen("poller ");
   char name[FACT_SIZE];
-  if (end == NULL)
-    return; /* it is not about a program */
-  snprintf(name, sizeof(name), "%.*s", (int)(end - line), line);
+  if (at == NULL)
+    return; /* it is not about a socket */
+  snprintf(name, sizeof(name), "%.*s", (int)(at - line - (long)skipped),
+           line + skipped);
   doctor_say(context, "pollers", name, VERDICT_NOTE,
              advice != NULL ? advice + 2 : NULL, "%.*s",
-             (int)strcspn(end, ";") - 2, end + 2);
+             (int)strcspn(at + 4, ";"), at + 4);
 }
 
+/* Asks at the usual places, as collectd does with an empty block <Pollers>. */
 void check_pollers(struct doctor *doctor) {
   const struct pollers_options options = {
-      .wanted = {[POLLER_DPDK] = true, [POLLER_OVS] = true},
-      .interval_ns = NS_PER_S,
       .journal = {.write = say_poller, .context = doctor}};
-  struct pollers *pollers;
-  if (pollers_start(&pollers, &options) == 0)
-    pollers_close(pollers); /* after a round */
+  pollers_ask_once(&options);
 }
 
 /* ---------------------------------------------------------------------------

@@ -298,12 +298,11 @@ class Collectd:
     """collectd in a temporary directory. A thread reads the values that it prints."""
 
     def __init__(self, percore="", interval=1, plugins=(), extra="",
-                 to_files=False, read_threads=5, pollers=False):
+                 to_files=False, read_threads=5):
         """percore: the lines of <Plugin percore>, or None if percore is not loaded.
         plugins: other plugins, in the order in which they are loaded. "before" and
         "after" are copies of the plugin probe; they are loaded before and after
-        percore. pollers: whether programs are asked that poll; the default is not that
-        of the plugin, because those of other tests may run at the same time."""
+        percore."""
         self.directory = tempfile.mkdtemp(prefix="percore-test-")
         atexit.register(self.remove)
         os.chmod(self.directory, 0o755)
@@ -320,9 +319,6 @@ class Collectd:
         load += [name for name in plugins if name != "before"]
         for name in ["csv", "logfile"] + load:
             self.copy_plugin(name)
-        if percore is not None and not pollers:
-            percore += ("\n<Pollers>\nDPDK false\nOpenvSwitch false\n"
-                        "</Pollers>")
         self.write_config(percore, interval, load, extra, to_files,
                           read_threads)
 
