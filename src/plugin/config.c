@@ -117,6 +117,7 @@ static int read_pollers(void *into, const struct config_option *option,
                         const oconfig_item_t *item) {
   struct config *config = into;
   config->pollers.wanted = true;
+  config->pollers.usual |= item->children_num == 0;
   return config_block(config, option, item);
 }
 
@@ -306,6 +307,7 @@ static const struct config_option wake_latency_options[] = {
 };
 
 static const struct config_option poller_options[] = {
+    BOOLEAN("UsualPlaces", pollers.usual),
     CONFIG_NAMES("Socket", struct config, pollers.sockets, is_root,
                  "absolute paths, each in quotes; patterns are allowed"),
     {.key = NULL},

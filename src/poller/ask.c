@@ -76,11 +76,20 @@ static void ask_more(struct poller_server *server) {
     }
 }
 
-/* An answer of DPDK is a message; that of Open vSwitch is an object in a
- * stream, in which there is no other. */
-static void take(struct poller_server *server) {
-  size_t told = server->told;
-  if (!server->is_dpdk && server->answer[server->length - 1] != '}')
+/* Reads a part of an answer. The last character of each is the bracket that no
+ * other part of it has at its end. */
+static void hear(struct poller_server *server) {
+  size_t told = server->told,
+         room = sizeof(server->answer) - 1 - server->length;
+  ssize_t got =
+      recv(server->fd, server->answer + server->length, room, MSG_DONTWAIT);
+  if (got <= 0) {
+    poller_refuse(server, "%s", room > 0 ? ENDS : LONG);
+    return;
+  }
+  server->length += (size_t)got;
+  server->answer[server->length] = '\0';
+  if (server->answer[server->length - 1] != '}')
     return;
   server->owed--;
   server->length = 0;
@@ -89,28 +98,26 @@ static void take(struct poller_server *server) {
     ask_more(server);
 }
 
-/* Waits for answers; when it is too late, those that have come are read. */
-static void hear(struct poller_server *server, uint64_t end_ns) {
-  while (server->owed > 0 && server->why[0] == '\0') {
-    uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-    int wait_ms = now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) + 1 : 0;
-    struct pollfd polled = {.fd = server->fd, .events = POLLIN};
-    size_t room = sizeof(server->answer) - 1 - server->length;
-    bool is_late =
-        (server->length > 0 && wait_ms == 0) || poll(&polled, 1, wait_ms) <= 0;
-    if (is_late && server->told > 0)
-      return; /* the rest comes before the next answer */
-    ssize_t got = is_late ? -1
-                          : recv(server->fd, server->answer + server->length,
-                                 room, MSG_DONTWAIT);
-    if (got <= 0) {
-      poller_refuse(server, "%s", is_late ? LATE : room > 0 ? ENDS : LONG);
-      return;
-    }
-    server->length += (size_t)got;
-    server->answer[server->length] = '\0';
-    take(server);
+/* Waits for answers. Returns false if all have come, or it is too late: then
+ * only those that have come already are read. */
+static bool hear_all(struct pollers *pollers, uint64_t end_ns) {
+  struct pollfd polled[POLLER_SERVERS_MAX];
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  bool any = false, is_late = now_ns >= end_ns;
+  int wait_ms = is_late ? 0 : (int)((end_ns - now_ns) / 1000000) + 1;
+  for (size_t i = 0; i < pollers->len; i++) {
+    const struct poller_server *server = pollers->servers[i];
+    bool waits = server->owed > 0 && server->why[0] == '\0';
+    any |= waits;
+    polled[i].fd = waits ? server->fd : -1;
+    polled[i].events = POLLIN;
   }
+  if (!any || poll(polled, pollers->len, wait_ms) <= 0)
+    return false;
+  for (size_t i = 0; i < pollers->len; i++)
+    if (polled[i].revents != 0)
+      hear(pollers->servers[i]);
+  return !is_late;
 }
 
 /* ---------------------------------------------------------------------------
@@ -187,10 +194,12 @@ void pollers_ask(struct pollers *pollers) {
     if (now_ns >= pollers->servers[i]->due_ns)
       begin(pollers->servers[i], now_ns);
   uint64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + pollers->answer_ns;
-  for (size_t i = 0; i < pollers->len; i++)
-    hear(pollers->servers[i], end_ns);
+  while (hear_all(pollers, end_ns))
+    ;
   for (size_t i = 0; i < pollers->len; i++) {
     struct poller_server *server = pollers->servers[i];
+    if (server->owed > 0 && server->told == 0 && server->why[0] == '\0')
+      poller_refuse(server, LATE);
     if (server->asked_ns == now_ns)
       conclude(server);
     poller_join(server);

@@ -165,19 +165,23 @@ void pollers_sweep(struct pollers *pollers) {
 
 /* A pattern of an option that nothing matches is told of as a path that is not
  * there. */
+static void add_all(struct pollers *pollers, const char *pattern,
+                    bool is_given) {
+  glob_t found;
+  if (glob(pattern, is_given ? GLOB_NOCHECK : 0, NULL, &found) != 0)
+    return;
+  for (size_t i = 0; i < found.gl_pathc; i++)
+    add(pollers, found.gl_pathv[i], is_given);
+  globfree(&found);
+}
+
 void pollers_find(struct pollers *pollers) {
-  static const char *usual[] = {"/run/openvswitch/ovs-vswitchd.*.ctl",
-                                "/run/dpdk/*/dpdk_telemetry.v2"};
-  const struct names *given = &pollers->options.sockets;
-  size_t len = given->len > 0 ? given->len : 2;
-  for (size_t i = 0; i < len; i++) {
-    glob_t found;
-    if (glob(given->len > 0 ? given->list[i] : usual[i],
-             given->len > 0 ? GLOB_NOCHECK : 0, NULL, &found) != 0)
-      continue;
-    for (size_t j = 0; j < found.gl_pathc; j++)
-      add(pollers, found.gl_pathv[j], given->len > 0);
-    globfree(&found);
+  const struct pollers_options *options = &pollers->options;
+  for (size_t i = 0; i < options->sockets.len; i++)
+    add_all(pollers, options->sockets.list[i], true);
+  if (options->usual) {
+    add_all(pollers, "/run/openvswitch/ovs-vswitchd.*.ctl", false);
+    add_all(pollers, "/run/dpdk/*/dpdk_telemetry.v2", false);
   }
   pollers_sweep(pollers);
 }

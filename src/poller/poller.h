@@ -31,9 +31,9 @@
 /* Pointers must stay valid until pollers_close. */
 struct pollers_options {
   bool wanted; /* false: nothing is asked */
-  /* Patterns (glob(7)) of sockets, which are believed as written. None: the
-   * usual places, where only root and the user of this process are believed. */
-  struct names sockets;
+  bool usual;  /* at the usual places, if only root and the user of this
+                * process can put sockets there */
+  struct names sockets; /* patterns (glob(7)), believed as written */
   uint64_t interval_ns;
   /* Is told of each socket what is read, or why not; then "; what to do". */
   struct journal journal;

@@ -399,10 +399,10 @@ static void say_poller(void *context, enum journal_level level,
              (int)strcspn(at + 4, ";"), at + 4);
 }
 
-/* Asks at the usual places, as collectd does with an empty block <Pollers>. */
+/* Asks at the usual places, as collectd does with UsualPlaces. */
 void check_pollers(struct doctor *doctor) {
   const struct pollers_options options = {
-      .journal = {.write = say_poller, .context = doctor}};
+      .usual = true, .journal = {.write = say_poller, .context = doctor}};
   pollers_ask_once(&options);
 }
 

@@ -211,8 +211,8 @@ def need_root():
 
 
 def test_usual_places():
-    """an empty block asks programs at the usual places, but not where a user may write,
-    and no other; without a block none is asked"""
+    """UsualPlaces asks programs at the usual places, but not where a user may write, and
+    no other; without a block none is asked"""
     need_root()
     core = online_cores()[-1]
     with RuntimeDir(), Fake("dpdk", core, 1) as good, \
@@ -222,7 +222,7 @@ def test_usual_places():
         os.chown(foreign.directory, 4242, 0)
         before = at_places(dpdk_good=good, dpdk_sticky=sticky,
                            dpdk_foreign=foreign, other=elsewhere)
-        with Collectd("<Pollers>\n</Pollers>",
+        with Collectd("<Pollers>\nUsualPlaces true\n</Pollers>",
                       interval=0.2).start(before=before) as collectd:
             collectd.wait_for_value(useful(core), count=3)
             log = collectd.log()

@@ -49,14 +49,21 @@ TEST(without_options_every_default_is_as_documented) {
 
 TEST(an_empty_block_asks_pollers_at_the_usual_places) {
   assert_accepted("<Pollers>\n</Pollers>");
-  assert_true(config.pollers.wanted);
-  assert_int_equal(config.pollers.sockets.len, 0);
+  assert_true(config.pollers.wanted && config.pollers.usual);
+}
+
+/* collectd 5.12 drops empty blocks. */
+TEST(an_option_asks_pollers_at_the_usual_places_as_well) {
+  assert_accepted("<Pollers>\nUsualPlaces true\nSocket \"/a\"\n</Pollers>");
+  assert_true(config.pollers.wanted && config.pollers.usual);
+  assert_int_equal(config.pollers.sockets.len, 1);
 }
 
 TEST(sockets_of_pollers_are_patterns_and_may_be_long) {
   assert_accepted("<Pollers>\nSocket \"/run/*/a.ctl\" \"/" A_32 A_32 A_32 A_32
                   "\"\nSocket \"/run/b.ctl\"\n</Pollers>");
   const struct names *sockets = &config.pollers.sockets;
+  assert_false(config.pollers.usual);
   assert_int_equal(sockets->len, 3);
   assert_string_equal(sockets->list[0], "/run/*/a.ctl");
   assert_string_equal(sockets->list[1], "/" A_32 A_32 A_32 A_32);
@@ -307,6 +314,7 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
        "1 to 100"},
       {"<Pollers>\nSocket \"run\"\n</Pollers>", "Socket", "\"run\"",
        "absolute path"},
+      {"<Pollers>\nUsualPlaces 2\n</Pollers>", "UsualPlaces", "2", "true"},
       {"<Pollers>\nSocket 7\n</Pollers>", "Socket", "7", "in quotes"},
       {"<Map \"/a/b\">\nField \"Rx\"\n</Map>", "Field", "\"Rx\"", "lower-case"},
       {"<Map \"/a/b\">\nField \"" A_32 A_32 "\"\n</Map>", "Field",
