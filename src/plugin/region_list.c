@@ -265,9 +265,19 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-static bool is_socket(DIR *directory, const char *file, struct stat *status) {
-  return fstatat(dirfd(directory), file, status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISSOCK(status->st_mode);
+/* Notes that the scan does not know what is there, and is to be repeated. */
+static void note_failure(struct region_watch *watch) {
+  watch->is_partial = true;
+  watch->directory_ns = 0;
+}
+
+static bool is_socket(struct region_watch *watch, const char *file,
+                      struct stat *status) {
+  bool is_known =
+      fstatat(dirfd(watch->directory), file, status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!is_known && errno != ENOENT)
+    note_failure(watch);
+  return is_known && S_ISSOCK(status->st_mode);
 }
 
 bool region_watch_is_idle(const struct region_watch *watch) {
@@ -321,7 +331,7 @@ static bool may_have_changed(struct region_watch *watch) {
 /* If the clock was set, times of sockets say nothing. */
 static void begin_scan(struct region_watch *watch) {
   watch->directory = opendir(region_runtime_dir());
-  watch->strangers = false;
+  watch->strangers = watch->is_partial = false;
   watch->places = count_places(watch);
   watch->scan_ns = clock_now_ns(CLOCK_REALTIME);
   uint64_t clock_ns = watch->scan_ns - clock_now_ns(CLOCK_BOOTTIME);
@@ -343,7 +353,8 @@ static void end_scan(struct region_watch *watch) {
   watch->tried_ns = watch->scan_ns - MIN(watch->scan_ns, BOUND_NS);
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next) {
-    region_reader_find(instance->reader, instance->met);
+    if (instance->met || !watch->is_partial)
+      region_reader_find(instance->reader, instance->met);
     watch->strangers |= region_instance_is_refused(instance);
   }
 }
@@ -354,13 +365,16 @@ static bool go_on(struct region_watch *watch) {
   struct stat status;
   if (watch->directory == NULL)
     return false;
+  errno = 0;
   const struct dirent *file = readdir(watch->directory);
+  if (file == NULL && errno != 0)
+    note_failure(watch);
   if (file == NULL)
     end_scan(watch);
   else if (region_title_split(&title, file->d_name,
                               region_title_length(file->d_name)) &&
            strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-           is_socket(watch->directory, file->d_name, &status))
+           is_socket(watch, file->d_name, &status))
     meet(watch, &title, &status);
   return true;
 }

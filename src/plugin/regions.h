@@ -329,6 +329,7 @@ struct region_watch {
   size_t instances_len;
   DIR *directory;        /* that the present scan reads; NULL: none */
   uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool is_partial;       /* the present scan failed somewhere */
   bool strangers;        /* it has sockets that were not connected to */
   long places;           /* how many instances the present scan may still add */
   /* CLOCK_REALTIME: when the present scan began, 0: it has not tried every

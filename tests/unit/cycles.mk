@@ -65,7 +65,7 @@ tests_unit_test_programs_LDFLAGS = \
 tests_unit_test_softirq_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_softirq_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
-tests_unit_test_machine_LDFLAGS = -Wl,--wrap=pread
+tests_unit_test_machine_LDFLAGS = -Wl,--wrap=pread,--wrap=fstatfs
 tests_unit_test_probe_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_proof_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_idle_LDADD = $(CYCLES_TEST_LDADD)
