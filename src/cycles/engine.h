@@ -130,6 +130,11 @@ bool engine_has_source(const struct engine *engine);
 const char *engine_source_reason(const struct engine *engine,
                                  enum source_kind kind);
 
+/* Returns whether a source of this kind is available on some core, and sets
+ * *proof. */
+bool engine_source_proof(const struct engine *engine, enum source_kind kind,
+                         enum proof *proof);
+
 /* Returns the load, 0 to 1, over the window between two totals of one core; NAN
  * if the totals belong to different epochs or no time lies between them. A load
  * that rounding puts outside this range is clamped. */
