@@ -235,45 +235,31 @@ static void *run(void *argument) {
 
 /* Each program takes two descriptors, and all of them a quarter of those that
  * are left. */
-static struct pollers *make(const struct pollers_options *options) {
-  struct pollers *pollers = calloc(1, sizeof(*pollers));
-  if (pollers == NULL)
-    return NULL;
-  pollers->options = *options;
-  pollers->answer_ns = ANSWER_NS;
-  pollers->most = (size_t)MIN(descriptors_available() / 8, POLLER_SERVERS_MAX);
-  return pollers;
-}
-
-static void end(struct pollers *pollers) {
-  pollers_sweep(pollers);
-  if (pollers->region != NULL)
-    percore_destroy(pollers->region);
-  free(pollers);
-}
-
 int pollers_start(struct pollers **pollers,
                   const struct pollers_options *options) {
-  *pollers = options->wanted ? make(options) : NULL;
-  if (*pollers == NULL)
+  struct pollers *made = options->wanted ? calloc(1, sizeof(*made)) : NULL;
+  *pollers = made;
+  if (made == NULL)
     return options->wanted ? -ENOMEM : 0;
-  return sampling_thread_start(&(*pollers)->sampling, run, *pollers);
+  made->options = *options;
+  made->answer_ns = ANSWER_NS;
+  made->most = (size_t)MIN(descriptors_available() / 8, POLLER_SERVERS_MAX);
+  if (options->interval_ns > 0)
+    return sampling_thread_start(&made->sampling, run, made);
+  pollers_find(made);
+  pollers_ask(made);
+  return 0;
 }
 
 /* If the thread hangs in a file system, it is left to the end of the process.
  */
 void pollers_close(struct pollers *pollers) {
-  if (pollers != NULL &&
-      sampling_thread_stop(&pollers->sampling,
-                           clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S))
-    end(pollers);
-}
-
-void pollers_ask_once(const struct pollers_options *options) {
-  struct pollers *pollers = make(options);
-  if (pollers == NULL)
+  if (pollers == NULL ||
+      !sampling_thread_stop(&pollers->sampling,
+                            clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S))
     return;
-  pollers_find(pollers);
-  pollers_ask(pollers);
-  end(pollers);
+  pollers_sweep(pollers);
+  if (pollers->region != NULL)
+    percore_destroy(pollers->region);
+  free(pollers);
 }

@@ -41,17 +41,13 @@ static bool is_trusted(struct poller_server *server) {
     if (statx(AT_FDCWD, part, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
               STATX_TYPE | STATX_MODE | STATX_UID, &file) != 0)
       return poller_refuse(server, "%s", strerror(errno));
-    bool is_ours = file.stx_uid == 0 || file.stx_uid == geteuid();
-    bool is_open =
+    bool is_open = /* links are */
         !S_ISSOCK(file.stx_mode) && (file.stx_mode & (S_IWGRP | S_IWOTH)) != 0;
-    if (!is_ours || is_open)
-      return poller_refuse(
-          server,
-          "%s %s; name the socket in <Pollers> if whoever can put "
-          "one there is to be believed",
-          part,
-          is_ours ? "is a link, or others than root can write there"
-                  : "belongs to another user than root");
+    if (is_open || (file.stx_uid != 0 && file.stx_uid != geteuid()))
+      return poller_refuse(server,
+                           "others than root can change %s, or it is a link; "
+                           "name the socket in <Pollers> to believe it",
+                           part);
     if (path[length] == '\0')
       return true;
     length -= length == 1; /* the slash of "/" begins the next part, too */

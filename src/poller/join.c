@@ -51,7 +51,7 @@ static bool read_task(const struct poller_server *server, int tid,
 static bool read_cpu_time(const struct poller_server *server,
                           struct poller_thread *thread) {
   struct poller_cpu_time *cpu = &thread->cpu;
-  uint64_t before_ns = cpu->ran_ns;
+  const uint64_t before_ns = cpu->ran_ns;
   char text[512];
   if (!read_task(server, thread->tid, "stat", text, sizeof(text)) ||
       !read_task(server, thread->tid, "schedstat", text, sizeof(text)) ||
@@ -105,11 +105,15 @@ static void look_at(struct poller_server *server, int tid, int core) {
  * its core, and of several it has run most since the look before. Goes once
  * through the threads of the process for all that are sought. */
 static void find_threads(struct poller_server *server) {
-  int fd = openat(server->tasks, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *tasks = fdopendir(fd);
   const struct dirent *task;
-  for (size_t i = 0; i < server->len; i++)
+  bool any = false;
+  for (size_t i = 0; i < server->len; i++) {
     server->threads[i].found = 0;
+    any |= is_sought(&server->threads[i]);
+  }
+  int fd =
+      any ? openat(server->tasks, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  DIR *tasks = fdopendir(fd);
   for (int n = 0; tasks != NULL && n < POLLER_THREADS_MAX &&
                   (task = readdir(tasks)) != NULL;
        n++)
@@ -131,29 +135,21 @@ static void find_threads(struct poller_server *server) {
  * Cycles
  */
 
-/* Returns the thread with this number, or NULL if there are too many. */
-static struct poller_thread *get_thread(struct poller_server *server,
-                                        uint64_t id) {
-  bool is_core = !server->is_dpdk && id < CORES_MAX;
-  size_t i = 0;
-  while (i < server->len && server->threads[i].id != id)
-    i++;
-  if (i == POLLER_THREADS_MAX)
-    return NULL;
-  if (i == server->len)
-    server->threads[server->len++] =
-        (struct poller_thread){.id = id, .core = is_core ? (int)id : -1};
-  return &server->threads[i];
-}
-
 /* A program may set each of its counters back alone. The difference is then
  * larger than the time that has passed, and the share is unknown, as it is
  * before the second answer. */
 void poller_thread_tell(struct poller_server *server, uint64_t id,
                         uint64_t busy, uint64_t total) {
-  struct poller_thread *thread = get_thread(server, id);
-  if (thread == NULL)
+  struct poller_thread *thread = server->threads;
+  while (thread < server->threads + server->len && thread->id != id)
+    thread++;
+  if (thread == server->threads + POLLER_THREADS_MAX)
     return;
+  if (thread == server->threads + server->len) {
+    int core = !server->is_dpdk && id < CORES_MAX ? (int)id : -1;
+    *thread = (struct poller_thread){.id = id, .core = core};
+    server->len++;
+  }
   bool is_first = thread->told_tsc == 0 && !server->is_percent;
   if (server->is_percent)
     thread->busy = thread->total = 0; /* as these are of the last seconds */
@@ -180,25 +176,23 @@ void poller_thread_tell(struct poller_server *server, uint64_t id,
  * The region
  */
 
-static void make_region(struct pollers *pollers) {
+static void attach(struct poller_server *server, struct poller_thread *thread,
+                   uint64_t since_tsc) {
+  struct pollers *pollers = server->pollers;
   const struct percore_options options = {.size = sizeof(options),
                                           .extra_slots = EXTRA_SLOTS,
                                           .cores = region_possible_cores(),
                                           .quiet = 1};
   struct percore_region_status status = {.size = sizeof(status)};
-  if (percore_create(&pollers->region, POLLERS_REGION, NULL, 0, &options) == 0)
-    return;
-  percore_status(pollers->region, &status);
-  journal_say(&pollers->options.journal, JOURNAL_WARNING, "%s", status.reason);
-}
-
-static void attach(struct poller_server *server, struct poller_thread *thread,
-                   uint64_t since_tsc) {
-  struct pollers *pollers = server->pollers;
   char name[64];
   snprintf(name, sizeof(name), "%s/%" PRIu64, server->name, thread->id);
-  if (pollers->region == NULL)
-    make_region(pollers);
+  if (pollers->region == NULL &&
+      percore_create(&pollers->region, POLLERS_REGION, NULL, 0, &options) !=
+          0) {
+    percore_status(pollers->region, &status);
+    journal_say(&pollers->options.journal, JOURNAL_WARNING, "%s",
+                status.reason);
+  }
   thread->is_attached =
       percore_attach(pollers->region, name, thread->core, &thread->slot) == 0;
   struct percore_slot_head *head = thread->slot.head;
@@ -254,11 +248,7 @@ void poller_thread_forget(struct poller_server *server,
 }
 
 void poller_join(struct poller_server *server) {
-  bool any = false;
-  for (size_t i = 0; i < server->len; i++)
-    any |= is_sought(&server->threads[i]);
-  if (any)
-    find_threads(server);
+  find_threads(server);
   for (size_t i = 0; i < server->len; i++) {
     struct poller_thread *thread = &server->threads[i];
     struct poller_cpu_time last = thread->cpu;

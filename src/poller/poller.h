@@ -34,6 +34,7 @@ struct pollers_options {
   bool usual;  /* at the usual places, if only root and the user of this
                 * process can put sockets there */
   struct names sockets; /* patterns (glob(7)), believed as written */
+  /* 0: no thread is started. The caller asks once, for about 200 ms at most. */
   uint64_t interval_ns;
   /* Is told of each socket what is read, or why not; then "; what to do". */
   struct journal journal;
@@ -47,10 +48,6 @@ int pollers_start(struct pollers **pollers,
 
 /* Ends the thread, and the region. Accepts NULL. */
 void pollers_close(struct pollers *pollers);
-
-/* Looks for sockets and asks once, in the calling thread, in about 200 ms at
- * most. Counts nothing. */
-void pollers_ask_once(const struct pollers_options *options);
 
 /* ---------------------------------------------------------------------------
  * For the files above, and their tests

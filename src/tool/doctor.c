@@ -327,8 +327,12 @@ static void say_poller(void *context, enum journal_level level,
 /* Asks at the usual places, as collectd does with UsualPlaces. */
 void check_pollers(struct doctor *doctor) {
   const struct pollers_options options = {
-      .usual = true, .journal = {.write = say_poller, .context = doctor}};
-  pollers_ask_once(&options);
+      .wanted = true,
+      .usual = true,
+      .journal = {.write = say_poller, .context = doctor}};
+  struct pollers *pollers;
+  if (pollers_start(&pollers, &options) == 0)
+    pollers_close(pollers);
 }
 
 /* ---------------------------------------------------------------------------

@@ -5,7 +5,6 @@ threads are. The programs are fakes, which also do what no honest program would.
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -228,10 +227,9 @@ def test_usual_places():
             log = collectd.log()
         check("poller DPDK at /run/dpdk/good/dpdk_telemetry.v2, pid "
               f"{good.pid}, user 0: its useful load is read" in log, log)
-        for name, why in (("sticky", "others than root can write there"),
-                          ("foreign", "belongs to another user than root")):
-            check(re.search(f"at /run/dpdk/{name}/dpdk_telemetry.v2: "
-                            f"/run/dpdk/{name} .*{why}; name", log), log)
+        for name in ("sticky", "foreign"):
+            check(f"at /run/dpdk/{name}/dpdk_telemetry.v2: others than root can "
+                  f"change /run/dpdk/{name}, " in log, log)
         asked = len(good.questions())
         with Collectd(interval=0.2).start(before=before) as collectd:
             collectd.wait_for_reads(4)
@@ -261,7 +259,7 @@ def test_doctor():
                              None),
                     "empty": (f"pid {empty.pid}, user 0: it does not tell",
                               "rte_lcore_register_usage_cb"),
-                    "foreign": ("belongs to another user than root", "<Pollers>"),
+                    "foreign": ("others than root can change", "<Pollers>"),
                     "ovs-vswitchd.1.ctl": ("does not answer", None)}
         check(set(findings) == set(expected), str(findings))
         for name, (value, advice) in expected.items():

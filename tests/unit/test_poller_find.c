@@ -136,47 +136,43 @@ TEST(a_socket_of_the_user_of_this_process_is_asked) {
   assert_true(poller_connect(server));
 }
 
-static void check_refused(const char *file, uid_t uid, mode_t mode,
-                          const char *why) {
+static void check_refused(const char *file, uid_t uid, mode_t mode) {
   struct poller_server *server = find_usual();
   played.path = file;
   played.uid = uid;
   played.mode = mode;
   assert_false(poller_connect(server));
   assert_int_equal(server->fd, -1);
-  assert_memory_equal(server->why, file, strlen(file));
-  assert_non_null(strstr(server->why, why));
+  assert_non_null(strstr(server->why, file));
+  assert_non_null(strstr(server->why, "others than root can change"));
   assert_non_null(strstr(server->why, "; name the socket in <Pollers>"));
 }
 
 TEST(a_socket_of_another_user_is_not_asked) {
-  check_refused(path, STRANGER, S_IFSOCK | 0755, "belongs to another user");
+  check_refused(path, STRANGER, S_IFSOCK | 0755);
 }
 
 TEST(a_socket_in_a_directory_of_another_user_is_not_asked) {
-  check_refused(directory, STRANGER, S_IFDIR | 0755, "belongs to another user");
+  check_refused(directory, STRANGER, S_IFDIR | 0755);
 }
 
 TEST(a_socket_below_a_directory_of_another_user_is_not_asked) {
-  check_refused("/tmp", STRANGER, S_IFDIR | 0755, "belongs to another user");
+  check_refused("/tmp", STRANGER, S_IFDIR | 0755);
 }
 
 TEST(a_socket_below_a_directory_to_which_a_group_may_write_is_not_asked) {
-  check_refused("/tmp", 0, S_IFDIR | 0775, "others than root can write there");
+  check_refused("/tmp", 0, S_IFDIR | 0775);
 }
 
 TEST(a_socket_below_a_directory_to_which_all_may_write_is_not_asked) {
-  check_refused("/", 0, S_IFDIR | 0757, "others than root can write there");
+  check_refused("/", 0, S_IFDIR | 0757);
 }
 
 TEST(a_socket_in_a_sticky_directory_is_not_asked) {
-  check_refused(directory, 0, S_IFDIR | 01777,
-                "others than root can write there");
+  check_refused(directory, 0, S_IFDIR | 01777);
 }
 
-TEST(a_link_is_not_followed) {
-  check_refused(directory, 0, S_IFLNK | 0777, "is a link");
-}
+TEST(a_link_is_not_followed) { check_refused(directory, 0, S_IFLNK | 0777); }
 
 /* ---------------------------------------------------------------------------
  * Given sockets
@@ -277,7 +273,10 @@ TEST(no_more_than_a_quarter_of_the_descriptors_that_are_left_is_used) {
   assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
   few.rlim_max = before.rlim_max;
   assert_return_code(setrlimit(RLIMIT_NOFILE, &few), errno);
-  pollers_ask_once(&pollers->options);
+  struct pollers *others;
+  pollers->options.wanted = true;
+  assert_int_equal(pollers_start(&others, &pollers->options), 0);
+  pollers_close(others);
   setrlimit(RLIMIT_NOFILE, &before);
   unsigned asked = 0;
   assert_int_equal(sscanf(told, "pollers: %u sockets", &asked), 1);
