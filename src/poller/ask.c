@@ -150,8 +150,10 @@ static void conclude(struct poller_server *server) {
 
 static const char *what_is_read(const struct poller_server *server) {
   bool all = true;
-  for (size_t i = 0; i < server->len; i++)
-    all &= !server->threads[i].is_told || server->threads[i].tid != 0;
+  for (size_t i = 0; i < server->len; i++) {
+    const struct poller_thread *thread = &server->threads[i];
+    all &= !thread->is_told || thread->tid != 0 || thread->found > 1;
+  }
   return server->why[0] != '\0' ? server->why
          : server->told == 0
              ? server->is_dpdk
