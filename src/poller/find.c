@@ -99,7 +99,7 @@ bool poller_connect(struct poller_server *server) {
   if (file < 0 || fd < 0 || fstat(file, &status) != 0 ||
       connect(fd, (void *)&address, sizeof(address)) != 0 ||
       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server->peer, &size) != 0)
-    poller_refuse(server, "%s", strerror(errno));
+    poller_refuse(server, "%s; see whether its program runs", strerror(errno));
   else if (is_believed(server, status.st_uid))
     server->fd = fd;
   close(file);
