@@ -245,10 +245,20 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-static bool is_socket(DIR *directory, const char *file) {
+/* Notes that the scan does not know what is there, and is to be repeated. */
+static void note_failure(struct region_watch *watch) {
+  watch->is_partial = true;
+  watch->directory_ns = 0;
+}
+
+static bool is_socket(struct region_watch *watch, DIR *directory,
+                      const char *file) {
   struct stat status;
-  return fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISSOCK(status.st_mode);
+  bool is_known =
+      fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!is_known && errno != ENOENT)
+    note_failure(watch);
+  return is_known && S_ISSOCK(status.st_mode);
 }
 
 bool region_watch_is_idle(const struct region_watch *watch) {
@@ -301,7 +311,7 @@ static void scan(struct region_watch *watch) {
   DIR *directory = opendir(region_runtime_dir());
   const struct dirent *file;
   struct region_title title;
-  watch->strangers = false;
+  watch->strangers = watch->is_partial = false;
   watch->places = count_places(watch);
   if (directory == NULL) {
     watch->directory_ns = 0;
@@ -311,16 +321,19 @@ static void scan(struct region_watch *watch) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->met = false;
-  while ((file = readdir(directory)) != NULL)
+  while (errno = 0, (file = readdir(directory)) != NULL)
     if (region_title_split(&title, file->d_name,
                            region_title_length(file->d_name)) &&
         strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-        is_socket(directory, file->d_name))
+        is_socket(watch, directory, file->d_name))
       meet(watch, &title);
+  if (errno != 0)
+    note_failure(watch);
   closedir(directory);
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next) {
-    region_reader_find(instance->reader, instance->met);
+    if (instance->met || !watch->is_partial)
+      region_reader_find(instance->reader, instance->met);
     watch->strangers |= region_instance_is_refused(instance);
   }
 }

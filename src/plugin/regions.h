@@ -302,6 +302,7 @@ struct region_watch {
   struct region_instance *instances;
   size_t instances_len;
   uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool is_partial;       /* the present scan failed somewhere */
   bool strangers;        /* it has sockets that were not connected to */
   long places;           /* how many instances the present scan may still add */
   uint64_t after_boottime_ns; /* initial value of that of an instance */

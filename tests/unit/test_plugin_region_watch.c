@@ -4,6 +4,7 @@
 #include "region_host.h"
 #include "unit.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -974,10 +975,74 @@ TEST(sockets_that_nobody_serves_take_no_places) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
 }
 
+static int readdirs_until_failure = -1, fstatats_until_failure = -1;
+
+struct dirent *__real_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory) {
+  struct stat its, ours;
+  bool is_ours = fstat(dirfd(directory), &its) == 0 &&
+                 stat(getenv("PERCORE_RUNTIME_DIR"), &ours) == 0 &&
+                 its.st_ino == ours.st_ino;
+  bool fails =
+      is_ours && readdirs_until_failure >= 0 && readdirs_until_failure-- == 0;
+  struct dirent *file = fails ? NULL : __real_readdir(directory);
+  if (fails)
+    errno = ENOMEM;
+  return file;
+}
+
+int __real_fstatat(int fd, const char *path, struct stat *status, int flags);
+int __wrap_fstatat(int fd, const char *path, struct stat *status, int flags);
+int __wrap_fstatat(int fd, const char *path, struct stat *status, int flags) {
+  bool fails = fstatats_until_failure >= 0 && fstatats_until_failure-- == 0;
+  int error = fails ? -1 : __real_fstatat(fd, path, status, flags);
+  if (fails)
+    errno = ENOMEM;
+  return error;
+}
+
 static void set_time_of_directory(time_t seconds) {
   struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
   assert_return_code(
       utimensat(AT_FDCWD, getenv("PERCORE_RUNTIME_DIR"), times, 0), errno);
+}
+
+static void check_repeated(void) {
+  create_usual(0, NULL);
+  set_time_of_directory(1000);
+  start_watch("");
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, 0);
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, 1);
+}
+
+TEST(a_listing_that_fails_is_repeated_in_the_next_round) {
+  readdirs_until_failure = 0;
+  check_repeated();
+}
+
+TEST(a_listing_is_repeated_if_the_kind_of_a_file_was_not_found_out) {
+  fstatats_until_failure = 0;
+  check_repeated();
+}
+
+TEST(a_region_is_not_gone_because_a_listing_fails) {
+  struct percore_region *region = create_usual(0, NULL);
+  set_time_of_directory(1000);
+  begin_watch("");
+  for (int i = 0; i < 2; i++) {
+    set_time_of_directory(1001 + i);
+    readdirs_until_failure = i == 0 ? 0 : -1;
+    fstatats_until_failure = i == 1 ? 0 : -1;
+    add(region, "eth0", 1, PACKETS, 7);
+    play_round(SECOND);
+    assert_int_equal(readdirs_until_failure + fstatats_until_failure, -2);
+    assert_int_equal(snapshot->regions, 1);
+    assert_null(fake_logged(LOG_NOTICE, "gone"));
+  }
+  assert_count(HOST "port_packets", "all", "eth0", 14);
 }
 
 TEST(a_directory_is_read_when_it_has_changed) {
