@@ -12,7 +12,7 @@
  * The main lcore waits; every other lcore polls its own queue of both ports.
  * Watch the counters with `percore top dpdk`. With DPDK 24.11 or later, its
  * telemetry tells how busy the lcores are, too: programs without percore are
- * asked that by collectd (collectd-percore(5), POLLERS). At the end the program
+ * asked that by collectd (percore-pollers(7)). At the end the program
  * prints DPDK's packet counts for each port, which equal percore's; with --hold
  * it then keeps the region until its standard input ends.
  *

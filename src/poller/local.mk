@@ -8,3 +8,7 @@ libpollers_la_SOURCES = \
 	src/poller/join.c \
 	src/poller/poller.h
 libpollers_la_LIBADD = -lm
+man_MANS += src/poller/percore-pollers.7
+CLEANFILES += src/poller/percore-pollers.7
+EXTRA_DIST += src/poller/percore-pollers.pod
+src/poller/percore-pollers.7: src/poller/percore-pollers.pod
