@@ -2,16 +2,17 @@
 # Makes clean roots of Debian and Ubuntu; source this file after contrib/setup.sh. Roots
 # are made once and kept in ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/debian;
 # remove that folder to get newer packages.
-root_cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/percore}/debian
+root_cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set it, or PERCORE_CACHE}/.cache}/percore}/debian
+ubuntu_keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
 
-# Prints the sources of a suite, a line each, or nothing if mmdebstrap knows them. Debian
-# has no keys of Ubuntu, whose packages are only used to build and test here.
+# Prints the sources of a suite, a line each, or nothing if mmdebstrap knows them. The
+# keys of Ubuntu are in Debian's package ubuntu-keyring.
 sources_of() {
   local suite
   case $1 in
   jammy | noble)
     for suite in "$1" "$1-updates"; do
-      echo "deb [trusted=yes] http://archive.ubuntu.com/ubuntu $suite main universe"
+      echo "deb [signed-by=$ubuntu_keyring] http://archive.ubuntu.com/ubuntu $suite main universe"
     done
     ;;
   esac
@@ -26,8 +27,17 @@ make_root() {
   shift 4
   mapfile -t sources < <(sources_of "$suite")
   list=$(printf '%s\n' "$suite" "$architectures" "$hook" "$@")
+  (umask 022 && mkdir -p "$root_cache")
+  # root unpacks and enters what is there.
+  if [[ -n $(find "$root_cache/.." "$root_cache" -maxdepth 0 \
+    \( ! -user "$(id -u)" -o -perm /022 \)) ]]; then
+    die "others can write to $root_cache; set PERCORE_CACHE to a directory of your own"
+  fi
   [[ $(cat "$tarball.made-of" 2>/dev/null) != "$list" ]] || return 0
-  mkdir -p "$root_cache"
+  if [[ ${#sources[@]} -gt 0 && ! -e $ubuntu_keyring ]]; then
+    echo "$ubuntu_keyring is missing: apt-get install ubuntu-keyring" | tee -a "$log" >&2
+    return 1
+  fi
   # shellcheck disable=SC2016
   quietly "$log" mmdebstrap --mode=root --variant=minbase \
     --architectures="$architectures" --skip=cleanup/apt \

@@ -14,11 +14,11 @@ size_t process_read(char *text, size_t size, const char *proc, const char *pid,
 void rights_read(struct rights *rights, const char *proc, const char *pid,
                  long group) {
   char status[8192];
-  *rights = (struct rights){.uid = (unsigned)-1};
+  *rights = (struct rights){.uid = (unsigned)-1, .real_uid = (unsigned)-1};
   process_read(status, sizeof(status), proc, pid, "status");
   for (char *line, *rest = status; (line = strsep(&rest, "\n")) != NULL;) {
     sscanf(line, "PPid: %ld", &rights->parent);
-    sscanf(line, "Uid: %*u %u", &rights->uid);
+    sscanf(line, "Uid: %u %u", &rights->real_uid, &rights->uid);
     sscanf(line, "CapEff: %llx", &rights->capabilities);
     /* The second number in the line is the effective group. */
     unsigned effective;

@@ -8,7 +8,7 @@
 /* The rights of a process, from its /proc/PID/status. */
 struct rights {
   long parent;
-  unsigned uid;                    /* effective; -1: unknown */
+  unsigned uid, real_uid;          /* effective, real; -1: unknown */
   unsigned long long capabilities; /* effective */
   bool in_group;                   /* member of a given group */
 };

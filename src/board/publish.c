@@ -177,7 +177,7 @@ void board_publish(struct board *board, const struct snapshot *snapshot,
   if (!is_created(board, snapshot, (uint32_t)topology->cores_len))
     return;
   for (size_t i = snapshot->cores_len; i-- > 0;)
-    if (snapshot->cores[i].core < topology->cores_len)
+    if (snapshot->cores[i].core < (int)board->cores_len) /* at its start */
       write_core(board, snapshot, topology, &snapshot->cores[i], now_ns);
   if (snapshot->cores_len == 0 || snapshot->cores[0].core != 0)
     write_core(board, snapshot, topology, &not_measured, now_ns);

@@ -372,3 +372,13 @@ const char *engine_source_reason(const struct engine *engine,
   }
   return "";
 }
+
+bool engine_source_proof(const struct engine *engine, enum source_kind kind,
+                         enum proof *proof) {
+  for (int i = 0; i < engine->sources_len; i++)
+    if (engine->sources[i].kind == kind && engine->sources[i].available) {
+      *proof = engine->sources[i].proof;
+      return true;
+    }
+  return false;
+}

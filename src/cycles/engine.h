@@ -129,4 +129,9 @@ bool engine_has_source(const struct engine *engine);
 const char *engine_source_reason(const struct engine *engine,
                                  enum source_kind kind);
 
+/* Returns whether a source of this kind is available on some core, and sets
+ * *proof. */
+bool engine_source_proof(const struct engine *engine, enum source_kind kind,
+                         enum proof *proof);
+
 #endif

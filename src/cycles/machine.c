@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct linux_machine {
    * closed. [0] /proc/stat, [1] uevent_seqnum, [2 + N] how long core N has
    * polled. */
   int kept[2 + CORES_MAX];
+  atomic_flag keeps; /* a thread uses `kept` */
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -111,23 +113,9 @@ static void keep(int *place, int fd) {
     close(fd);
 }
 
-/* The first sample, before any proof, opens /proc/stat, which no read closes:
- * a proof reads it, too. */
-static ssize_t linux_read_file(void *context, const char *path, char *buffer,
-                               size_t size) {
-  struct linux_machine *self = context;
-  int *place = place_of(self, path);
-  if (place != NULL && *place > 0) {
-    ssize_t got = pread(*place, buffer, size, 0);
-    if (got > 0 && (size_t)got < size) {
-      buffer[got] = '\0';
-      return got;
-    }
-    if (got < 0 && errno == ENODEV) { /* the core has gone offline */
-      close(*place);
-      *place = 0;
-    }
-  }
+/* Opens a file to read it, and keeps it open if it has a place. */
+static ssize_t open_and_read(struct linux_machine *self, const char *path,
+                             char *buffer, size_t size, int *place) {
   PATH full = NULL;
   if (self->sysroot[0] != '\0' &&
       (path = full = under_sysroot(self, path)) == NULL)
@@ -141,6 +129,34 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                    : S_ISREG(kind.st_mode) ? read_all(fd, buffer, size)
                                            : -EINVAL;
   keep(place, fd);
+  return length;
+}
+
+/* Reads a file that stays open. */
+static ssize_t read_kept(struct linux_machine *self, const char *path,
+                         char *buffer, size_t size, int *place) {
+  ssize_t got = *place > 0 ? pread(*place, buffer, size, 0) : -1;
+  if (got > 0 && (size_t)got < size) {
+    buffer[got] = '\0';
+    return got;
+  }
+  if (*place > 0 && got < 0 && errno == ENODEV) { /* the core is offline */
+    close(*place);
+    *place = 0;
+  }
+  return open_and_read(self, path, buffer, size, place);
+}
+
+/* A proof reads some of the files that a sample reads in another thread: who
+ * comes second opens its own. */
+static ssize_t linux_read_file(void *context, const char *path, char *buffer,
+                               size_t size) {
+  struct linux_machine *self = context;
+  int *place = place_of(self, path);
+  if (place == NULL || atomic_flag_test_and_set(&self->keeps))
+    return open_and_read(self, path, buffer, size, NULL);
+  ssize_t length = read_kept(self, path, buffer, size, place);
+  atomic_flag_clear(&self->keeps);
   return length;
 }
 

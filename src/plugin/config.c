@@ -113,6 +113,14 @@ static int read_wake_latency(void *into, const struct config_option *option,
   return config_block(config, option, item);
 }
 
+static int read_pollers(void *into, const struct config_option *option,
+                        const oconfig_item_t *item) {
+  struct config *config = into;
+  config->pollers.wanted = true;
+  config->pollers.usual |= item->children_num == 0;
+  return config_block(config, option, item);
+}
+
 static int read_map(void *into, const struct config_option *option,
                     const oconfig_item_t *item) {
   struct config *config = into;
@@ -219,29 +227,6 @@ static int read_period(void *into, const struct config_option *option,
 }
 
 /* ---------------------------------------------------------------------------
- * Options of <Pollers>
- */
-
-static int read_socket(void *into, const struct config_option *option,
-                       const oconfig_item_t *item) {
-  static const char *const names[] = {[POLLER_DPDK] = "DPDK",
-                                      [POLLER_OVS] = "OpenvSwitch",
-                                      [POLLER_SPDK] = "SPDK"};
-  struct config *config = into;
-  if (config_has_values(item, 2) &&
-      item->values[0].type == OCONFIG_TYPE_STRING &&
-      item->values[1].type == OCONFIG_TYPE_STRING &&
-      is_root(item->values[1].value.string))
-    for (int d = 0; d < POLLER_DIALECTS; d++)
-      if (strcasecmp(item->values[0].value.string, names[d]) == 0)
-        return config_add_name(&config->pollers.sockets[d],
-                               item->values[1].value.string);
-  return config_option_refuse(option, item, NULL);
-}
-
-static bool is_comm(const char *name) { return name[0] != '\0'; }
-
-/* ---------------------------------------------------------------------------
  * All options
  */
 
@@ -322,14 +307,9 @@ static const struct config_option wake_latency_options[] = {
 };
 
 static const struct config_option poller_options[] = {
-    BOOLEAN("DPDK", pollers.wanted[POLLER_DPDK]),
-    BOOLEAN("OpenvSwitch", pollers.wanted[POLLER_OVS]),
-    BOOLEAN("SPDK", pollers.wanted[POLLER_SPDK]),
-    {.key = "Socket",
-     .read = read_socket,
-     .allowed = "\"DPDK\", \"OpenvSwitch\" or \"SPDK\", and an absolute path"},
-    CONFIG_NAMES("Ignore", struct config, pollers.ignored, is_comm,
-                 "names of processes, each in quotes"),
+    BOOLEAN("UsualPlaces", pollers.usual),
+    CONFIG_NAMES("Socket", struct config, pollers.sockets, is_root,
+                 "absolute paths, each in quotes; patterns are allowed"),
     {.key = NULL},
 };
 
@@ -360,7 +340,7 @@ static const struct config_option plugin_options[] = {
     BLOCK("Load", config_block, load_options),
     BLOCK("LoadAverage", config_block, load_average_options),
     BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
-    BLOCK("Pollers", config_block, poller_options),
+    BLOCK("Pollers", read_pollers, poller_options),
     {.key = "Region",
      .read = region_config_read,
      .offset = AT(regions),
@@ -394,7 +374,6 @@ void config_init(struct config *config) {
                .report_host = true,
                .use_bpf = true,
                .board = BOARD_GROUP},
-      .pollers = {.wanted = {[POLLER_DPDK] = true, [POLLER_OVS] = true}},
       .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
 }
@@ -411,7 +390,9 @@ int config_read(struct config *config, const oconfig_item_t *block) {
   if (config->host_perf && config->sys_root == NULL)
     WARNING("percore: HostPerf true has no effect without SysRoot: hardware "
             "counters are used anyway.");
-  return region_config_publish(&config->regions, POLLERS_REGION);
+  return config->pollers.wanted
+             ? region_config_publish(&config->regions, POLLERS_REGION)
+             : 0;
 }
 
 void config_sampler_options(const struct config *config,

@@ -27,15 +27,10 @@ libplugin_la_SOURCES = \
 	src/plugin/regions.h \
 	src/plugin/wake_sampler.c src/plugin/wake_sampler.h
 libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
-plugin_pollers =
-if POLLERS
-libplugin_la_CPPFLAGS += -DPERCORE_POLLERS
-plugin_pollers += libpollers.la
-endif
 
 plugin_LTLIBRARIES = percore.la
 percore_la_SOURCES =
-percore_la_LIBADD = libplugin.la $(plugin_pollers) libwake.la libmap.la libboard.la libregion.la libcycles.la
+percore_la_LIBADD = libplugin.la libpollers.la libwake.la libmap.la libboard.la libregion.la libcycles.la
 percore_la_LDFLAGS = -module -avoid-version -shared \
 	-export-symbols-regex '^module_register$$'
 

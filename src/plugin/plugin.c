@@ -41,7 +41,7 @@ static struct {
   uint64_t began_boottime_ns;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
-  struct pollers *pollers;           /* NULL: all of <Pollers> is off */
+  struct pollers *pollers;           /* NULL: there is no block <Pollers> */
   c_complain_t regions_unread, unmeasured, coarse;
   bool has_read;
 } plugin;
@@ -210,13 +210,11 @@ static void check_started(int status, const char *consequence) {
 /* Pollers of another machine, which SysRoot may show, are not those of /proc.
  */
 static int start_pollers(void) {
-#ifdef PERCORE_POLLERS
   struct pollers_options *options = &plugin.config.pollers;
   options->interval_ns = plugin.interval_ns;
   options->journal = (struct journal){.write = write_journal};
   if (plugin.config.sys_root == NULL || plugin.config.host_perf)
     return pollers_start(&plugin.pollers, options);
-#endif
   return 0;
 }
 
@@ -296,9 +294,7 @@ static int percore_shutdown(void) {
   if (can_remove_files()) {
     board_close(plugin.board);
     map_sampler_stop(plugin.map_sampler);
-#ifdef PERCORE_POLLERS
     pollers_close(plugin.pollers);
-#endif
   }
   machine_linux_close(plugin.machine);
   wake_sampler_stop(plugin.wake_sampler);

@@ -12,14 +12,7 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-/* Other users may fill the directory, so a scan of it may take several
- * rounds, in each of which it takes about 1/LIST_PART of the interval. */
-#define LIST_PART 16
-#define STEPS_AT_ONCE 64 /* between two looks at the clock */
 #define STRANGERS_ROUNDS 32
-/* A process listens at its socket within this time after binding it. */
-#define BOUND_NS NS_PER_S
-
 static struct region_instance *find_instance(const struct region_watch *watch,
                                              const struct region_title *label) {
   struct region_instance *instance = watch->instances;
@@ -75,21 +68,6 @@ static long count_places(const struct region_watch *watch) {
   return MAX(0, MIN(places, of_files / INSTANCE_DESCRIPTORS));
 }
 
-/* Returns how many regions of the user count against a new one: the number of
- * free places must exceed them. Root, collectd's own user and users named by
- * AllowUser are not limited. */
-static long count_of_user(const struct region_watch *watch,
-                          const struct region_config *config, uid_t uid) {
-  long of_user = 0;
-  if (uid == 0 || uid == geteuid() ||
-      (config->users_given && region_config_may_read(uid, (void *)config)))
-    return 0;
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    of_user += takes_place(instance) && instance->uid == uid;
-  return of_user;
-}
-
 /* If the list is full, removes the instance without a place that was served
  * least recently. */
 static void make_place(struct region_watch *watch) {
@@ -103,28 +81,24 @@ static void make_place(struct region_watch *watch) {
     remove_instance(watch, gone);
 }
 
-/* Returns true if there is room to read a region of the user. Otherwise, logs
- * the reason once. */
+/* Returns true if there is room to read another region. Otherwise, logs the
+ * reason once. */
 static bool has_place(struct region_watch *watch,
-                      const struct region_title *title,
-                      const struct region_config *config, uid_t uid) {
+                      const struct region_title *title) {
   struct rlimit limit = {0};
-  if (watch->places > count_of_user(watch, config, uid)) {
+  if (watch->places > 0) {
     make_place(watch);
     return true;
   }
   (void)getrlimit(RLIMIT_NOFILE, &limit);
-  region_warn(
-      region_about_host(watch),
-      "region %s and further regions of user %u are not read: %ld more "
-      "can be read, and a user gets at most half; at most %d regions are "
-      "read: "
-      "end producers, add the user to AllowUser, or raise "
-      "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu.",
-      title->region, (unsigned)uid, watch->places, INSTANCES_MAX,
-      (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
-          INSTANCE_DESCRIPTORS * INSTANCES_MAX);
-  watch->directory_ns = watch->scan_ns = 0; /* tries again in the next round */
+  region_warn(region_about_host(watch),
+              "region %s and further regions are not read: at most %d are: end "
+              "producers, or raise RLIMIT_NOFILE (LimitNOFILE of the service) "
+              "to %lu.",
+              title->region, INSTANCES_MAX,
+              (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
+                  INSTANCE_DESCRIPTORS * INSTANCES_MAX);
+  watch->directory_ns = 0; /* tries again in the next round */
   return false;
 }
 
@@ -160,7 +134,6 @@ static struct region_reader *find_producer(struct region_watch *watch,
     return reader;
   if (region_reader_fault(reader)->text[0] != '\0') {
     tell_refused(watch, title, reader);
-    watch->scan_ns = 0; /* tries again in the next scan */
   } else if (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTSOCK)
     return reader;
   region_reader_close(reader);
@@ -168,25 +141,38 @@ static struct region_reader *find_producer(struct region_watch *watch,
   return NULL;
 }
 
-struct region_budget *region_budget_find(struct region_watch *watch,
+/* Returns the budget of the regions of that name, which is created if
+ * necessary, or NULL if out of memory. */
+static struct region_budget *find_budget(struct region_watch *watch,
                                          const struct region_config *config,
-                                         const char *region, uid_t uid) {
+                                         const char *region) {
   struct region_budget *budget = watch->budgets;
-  uid = config->users_given ? (uid_t)-1 : uid;
-  while (budget != NULL &&
-         (budget->uid != uid || strcmp(budget->name, region) != 0))
+  while (budget != NULL && strcmp(budget->name, region) != 0)
     budget = budget->next;
   if (budget != NULL || (budget = calloc(1, sizeof(*budget))) == NULL)
     return budget;
   sstrncpy(budget->name, region, sizeof(budget->name));
   budget->config = config;
-  budget->uid = uid;
+  budget->uid = (uid_t)-1;
   budget->log = &watch->log;
   budget->new_row_ns = HOUR_NS / (uint64_t)config->max_new_rows;
   budget->memory.pool = &watch->memory;
   budget->values.pool = &watch->values;
   budget->next = watch->budgets;
   return watch->budgets = budget;
+}
+
+bool region_budget_admits(struct region_budget *budget, uid_t uid) {
+  if (budget->uid == (uid_t)-1)
+    budget->uid = uid;
+  if (budget->config->users_given || uid == budget->uid || uid == (uid_t)-1)
+    return true;
+  region_warn((struct region_about){.log = budget->log, .region = budget->name},
+              "a region %s of user %u is not read: user %u has the name, until "
+              "10 minutes after its last producer. To add them up, name both "
+              "users in AllowUser.",
+              budget->name, (unsigned)uid, (unsigned)budget->uid);
+  return false;
 }
 
 /* Makes an instance, which owns the reader. If out of memory, closes the reader
@@ -196,10 +182,11 @@ static struct region_instance *make_instance(struct region_watch *watch,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   uid_t uid = region_reader_listener(reader);
-  struct region_budget *budget =
-      region_budget_find(watch, config, label->region, uid);
+  struct region_budget *budget = find_budget(watch, config, label->region);
   struct region_instance *instance = calloc(1, sizeof(*instance));
-  if (instance == NULL || budget == NULL) {
+  if (instance == NULL || budget == NULL ||
+      !region_budget_admits(budget, uid)) {
+    watch->strangers = true;
     free(instance);
     region_reader_close(reader);
     return NULL;
@@ -208,7 +195,6 @@ static struct region_instance *make_instance(struct region_watch *watch,
   *instance =
       (struct region_instance){.watch = watch,
                                .reader = reader,
-                               .uid = uid,
                                .budget = budget,
                                .after_boottime_ns = watch->after_boottime_ns};
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
@@ -234,25 +220,19 @@ static uint64_t ns_of(struct timespec time) {
 /* Connects to a socket that belongs to no known instance. Returns the new
  * instance, or NULL if none was made. */
 static struct region_instance *meet_new(struct region_watch *watch,
-                                        const struct region_title *label,
-                                        const struct stat *status) {
+                                        const struct region_title *label) {
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
-  bool tried = ns_of(status->st_ctim) < watch->tried_ns &&
-               (status->st_ino + watch->round) % STRANGERS_ROUNDS != 0;
-  watch->strangers |= tried;
-  if (tried || config == NULL ||
-      !has_place(watch, label, config, status->st_uid))
+  if (config == NULL || !has_place(watch, label))
     return NULL;
   struct region_reader *reader = find_producer(watch, label, config);
   return reader != NULL ? make_instance(watch, label, config, reader) : NULL;
 }
 
-static void meet(struct region_watch *watch, const struct region_title *label,
-                 const struct stat *status) {
+static void meet(struct region_watch *watch, const struct region_title *label) {
   struct region_instance *instance = find_instance(watch, label);
   if (instance == NULL)
-    instance = meet_new(watch, label, status);
+    instance = meet_new(watch, label);
   if (instance == NULL)
     return;
   instance->met = instance->found_anew = true;
@@ -265,15 +245,26 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-static bool is_socket(DIR *directory, const char *file, struct stat *status) {
-  return fstatat(dirfd(directory), file, status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISSOCK(status->st_mode);
+/* Notes that the scan does not know what is there, and is to be repeated. */
+static void note_failure(struct region_watch *watch) {
+  watch->is_partial = true;
+  watch->directory_ns = 0;
+}
+
+static bool is_socket(struct region_watch *watch, DIR *directory,
+                      const char *file) {
+  struct stat status;
+  bool is_known =
+      fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!is_known && errno != ENOENT)
+    note_failure(watch);
+  return is_known && S_ISSOCK(status.st_mode);
 }
 
 bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
   if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->strangers || watch->directory != NULL)
+      watch->strangers)
     return false;
   if (stat(region_runtime_dir(), &status) != 0)
     return errno == ENOENT || watch->round > 0; /* the first round says why */
@@ -299,11 +290,9 @@ static bool may_have_changed(struct region_watch *watch) {
   if (stat(region_runtime_dir(), &status) != 0)
     return true; /* begin_scan says why */
   uint64_t changed_ns = ns_of(status.st_mtim);
-  if (changed_ns == watch->directory_ns) {
-    if (!watch->strangers || watch->round % STRANGERS_ROUNDS != 0)
-      return false;
-    watch->tried_ns = 0; /* there is nothing else to do */
-  }
+  if (changed_ns == watch->directory_ns &&
+      (!watch->strangers || watch->round % STRANGERS_ROUNDS != 0))
+    return false;
   watch->directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
   bool is_listed = (status.st_mode & S_IROTH) != 0;
   if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
@@ -318,51 +307,35 @@ static bool may_have_changed(struct region_watch *watch) {
   return true;
 }
 
-/* If the clock was set, times of sockets say nothing. */
-static void begin_scan(struct region_watch *watch) {
-  watch->directory = opendir(region_runtime_dir());
-  watch->strangers = false;
+static void scan(struct region_watch *watch) {
+  DIR *directory = opendir(region_runtime_dir());
+  const struct dirent *file;
+  struct region_title title;
+  watch->strangers = watch->is_partial = false;
   watch->places = count_places(watch);
-  watch->scan_ns = clock_now_ns(CLOCK_REALTIME);
-  uint64_t clock_ns = watch->scan_ns - clock_now_ns(CLOCK_BOOTTIME);
-  if (clock_ns - watch->clock_ns + BOUND_NS / 2 > BOUND_NS)
-    watch->tried_ns = 0;
-  watch->clock_ns = clock_ns;
+  if (directory == NULL) {
+    watch->directory_ns = 0;
+    tell_unreadable(watch);
+    return;
+  }
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->met = false;
-  if (watch->directory == NULL) {
-    watch->directory_ns = 0;
-    tell_unreadable(watch);
-  }
-}
-
-static void end_scan(struct region_watch *watch) {
-  closedir(watch->directory);
-  watch->directory = NULL;
-  watch->tried_ns = watch->scan_ns - MIN(watch->scan_ns, BOUND_NS);
+  while (errno = 0, (file = readdir(directory)) != NULL)
+    if (region_title_split(&title, file->d_name,
+                           region_title_length(file->d_name)) &&
+        strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
+        is_socket(watch, directory, file->d_name))
+      meet(watch, &title);
+  if (errno != 0)
+    note_failure(watch);
+  closedir(directory);
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next) {
-    region_reader_find(instance->reader, instance->met);
+    if (instance->met || !watch->is_partial)
+      region_reader_find(instance->reader, instance->met);
     watch->strangers |= region_instance_is_refused(instance);
   }
-}
-
-/* Takes the next step of a scan. Returns false if there is nothing to do. */
-static bool go_on(struct region_watch *watch) {
-  struct region_title title;
-  struct stat status;
-  if (watch->directory == NULL)
-    return false;
-  const struct dirent *file = readdir(watch->directory);
-  if (file == NULL)
-    end_scan(watch);
-  else if (region_title_split(&title, file->d_name,
-                              region_title_length(file->d_name)) &&
-           strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-           is_socket(watch->directory, file->d_name, &status))
-    meet(watch, &title, &status);
-  return true;
 }
 
 /* Logs in the first round which configured regions do not exist, because their
@@ -382,24 +355,9 @@ static void tell_absent(struct region_watch *watch) {
   }
 }
 
-/* If a scan that was begun before ends, what came since then is found by
- * another one. */
 void region_list_look(struct region_watch *watch) {
-  uint64_t end_ns =
-      region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
-  bool again = watch->directory != NULL;
-  if (!again && may_have_changed(watch))
-    begin_scan(watch);
-  for (size_t steps = 1;
-       steps % STEPS_AT_ONCE != 0 || region_watch_now_ns(watch) <= end_ns;
-       steps++) {
-    bool goes_on = go_on(watch);
-    if (!goes_on && !again)
-      break;
-    if (!goes_on && may_have_changed(watch))
-      begin_scan(watch);
-    again &= goes_on;
-  }
+  if (may_have_changed(watch))
+    scan(watch);
   tell_absent(watch);
 }
 

@@ -12,13 +12,12 @@
 /* How long a round waits for the answers of new producers. */
 #define HELLO_WAITS 20
 #define HELLO_WAIT_NS UINT64_C(1000000)
-/* How long reading the region of an ended producer may take. The time is
- * limited because a successor may be waiting. */
-#define ENDING_NS (30 * NS_PER_S)
 /* On a busy host, a round may end this long after its timestamp. If a producer
  * claims to have started even later, its clock is that of another time
  * namespace. */
 #define ROUND_NS UINT64_C(10000000000)
+/* How long a region is read before the next region's turn. */
+#define TURN_NS UINT64_C(1000000)
 
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
@@ -51,31 +50,20 @@ static bool is_reported(const struct region_sum *sum) {
          (sum->budget->config->report_host || sum->copies > 1);
 }
 
-/* Returns the list element that points to the sum, or NULL. The sum may be that
- * of another user's region of the same name. */
-static struct region_sum **find_sum(const struct region_instance *instance,
-                                    const char *name, const char *table) {
-  struct region_sum **found = NULL;
-  for (struct region_budget *budget = instance->watch->budgets; budget != NULL;
-       budget = budget->next)
-    for (struct region_sum **link = &budget->sums;
-         strcmp(budget->name, instance->budget->name) == 0 && *link != NULL;
-         link = &(*link)->next)
-      if (strcmp((*link)->instance, name) == 0 &&
-          strcmp((*link)->table, table) == 0 &&
-          (found == NULL || budget == instance->budget))
-        found = link;
-  return found;
+/* Returns the list element that points to the sum, or NULL. */
+static struct region_sum **find_sum(struct region_budget *budget,
+                                    const char *instance, const char *table) {
+  struct region_sum **link = &budget->sums;
+  while (*link != NULL && (strcmp((*link)->instance, instance) != 0 ||
+                           strcmp((*link)->table, table) != 0))
+    link = &(*link)->next;
+  return *link != NULL ? link : NULL;
 }
 
 /* True if the sum must not yet be replaced by a sum with other fields, because
  * its last counts must still be read or dispatched. */
 static bool must_wait(const struct region_sum *sum) {
-  bool ending = false;
-  for (const struct region_input *input = sum->inputs; input != NULL;
-       input = input->next_of_sum)
-    ending |= input->ending;
-  return ending || sum->open > 0 || sum->is_new || region_sum_owes(sum);
+  return sum->inputs != NULL || sum->is_new || region_sum_owes(sum);
 }
 
 /* True if another live instance is added to the sum. */
@@ -88,18 +76,19 @@ static bool is_shared(const struct region_sum *sum,
   return input != NULL;
 }
 
-static void refuse_table(struct region_input *input, const char *name,
-                         const char *why) {
+/* Leaves a table out. `part` is what the reason is about: the table or, if it
+ * is NULL, the region, of which further tables are not named. */
+static void refuse_table(struct region_input *input, const char *part,
+                         const char *name, const char *why) {
   input->from_zero &= !input->left_out_once;
   input->left_out_once = true;
-  region_warn(region_about(input->instance, name),
+  region_warn(region_about(input->instance, part),
               "region %s: table %s is left out%s", input->instance->label, name,
               why);
 }
 
 /* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
- * place of *replaced, which has other fields or was another user's. Returns
- * NULL if out of memory. */
+ * place of *replaced, which has other fields. Returns NULL if out of memory. */
 static struct region_sum *make_sum(const struct region_instance *instance,
                                    uint32_t t, const char *name,
                                    struct region_sum **replaced) {
@@ -115,50 +104,11 @@ static struct region_sum *make_sum(const struct region_instance *instance,
     return NULL;
   if (before != NULL) {
     region_sum_inherit(sum, before);
-    while (before->inputs != NULL)
-      region_input_leave(before->inputs);
     *replaced = before->next;
     region_sum_free(before);
   }
   sum->next = instance->budget->sums;
   return instance->budget->sums = sum;
-}
-
-/* Returns the user who has the region's series without a suffix, or NULL if the
- * instance's user may have them. They stay with a user as long as any of its
- * counts are kept. If nobody has them, which is so when collectd starts, the
- * user with the lowest uid gets them. */
-static const struct region_budget *
-find_owner(const struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
-  const struct region_budget *own = instance->budget;
-  for (const struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    if (budget != own && strcmp(budget->name, own->name) == 0 &&
-        budget->sums != NULL && !budget->is_apart)
-      return budget;
-  for (const struct region_instance *other = watch->instances; other != NULL;
-       other = other->next)
-    if (other->budget != own && strcmp(other->budget->name, own->name) == 0 &&
-        other->uid < instance->uid && other->health != REGION_DEAD &&
-        other->complaint == 0 && !other->budget->is_apart)
-      return other->budget;
-  return NULL;
-}
-
-/* Decides whether the series of a user's region have a suffix, because those
- * without are another user's. */
-static void set_apart(const struct region_instance *instance,
-                      const char *suffix) {
-  const struct region_budget *owner = find_owner(instance);
-  instance->budget->is_apart = owner != NULL;
-  if (owner != NULL)
-    region_warn(region_about(instance, NULL),
-                "region %s is served by users %u and %u: the counts of user %u "
-                "are reported apart, as all@%s. To sum them, name both users "
-                "in AllowUser.",
-                instance->budget->name, (unsigned)owner->uid,
-                (unsigned)instance->uid, (unsigned)instance->uid, suffix);
 }
 
 /* Adds input t to its sum, which is created if necessary. A sum with other
@@ -168,25 +118,15 @@ static void join(struct region_instance *instance, uint32_t t) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
   struct region_input *input = &instance->inputs[t];
+  struct region_budget *budget = instance->budget;
   const char *table_name = directory->described[t].name;
-  char uid[32]; /* no instance has this name */
-  snprintf(uid, sizeof(uid), "uid@%u", (unsigned)instance->uid);
-  const char *suffix = instance->name[0] != '\0' ? instance->name : uid;
-  const char *name = instance->name;
-  if (!instance->budget->config->report_per_instance) {
-    if (instance->budget->sums == NULL && instance->watch->directory != NULL)
-      return; /* other users' sockets may follow */
-    if (instance->budget->sums == NULL)
-      set_apart(instance, suffix);
-    name = instance->budget->is_apart ? suffix : "";
-  }
-  struct region_sum **found = find_sum(instance, name, table_name);
+  const char *name = budget->config->report_per_instance ? instance->name : "";
+  struct region_sum **found = find_sum(budget, name, table_name);
   bool shared = found != NULL && is_shared(*found, instance);
-  bool fits = found != NULL && (*found)->budget == instance->budget &&
-              region_sum_fits(*found, directory, t);
+  bool fits = found != NULL && region_sum_fits(*found, directory, t);
   if (!fits && shared) {
     refuse_table(
-        input, table_name,
+        input, table_name, table_name,
         ", because its fields differ from those of other instances; set "
         "ReportPerInstance true to report it.");
     return;
@@ -198,10 +138,12 @@ static void join(struct region_instance *instance, uint32_t t) {
     input->sum = sum;
     input->next_of_sum = sum->inputs;
     sum->inputs = input;
+    sum->unread++;
   } else
     refuse_table(
-        input, table_name,
-        ": MaxMemory or MaxValues leave too little for it; raise them.");
+        input, NULL, table_name,
+        ": MaxMemory or MaxValues leave too little for it, and perhaps for "
+        "further tables; raise them.");
 }
 
 /* ---------------------------------------------------------------------------
@@ -213,7 +155,8 @@ void region_instance_free_inputs(struct region_instance *instance) {
     region_input_leave(&instance->inputs[t]);
   free(instance->inputs);
   instance->inputs = NULL;
-  instance->input_count = 0;
+  instance->input_count = instance->next_table = 0;
+  instance->ended = false;
 }
 
 /* True if none of the producer's counts have been reported: it started after
@@ -272,29 +215,6 @@ static void read_workers(struct region_instance *instance) {
   instance->counted_in = watch->round;
 }
 
-/* What beginning to read a table costs, in cells. */
-#define CELLS_PER_BEGIN 4096
-
-/* Begins to read the next table. */
-static void begin_next(struct region_instance *instance, uint64_t *cells_left) {
-  struct region_input *input = &instance->inputs[instance->begun];
-  if (input->sum == NULL)
-    join(instance, instance->begun); /* or tries again in the next round */
-  if (input->sum != NULL && is_reported(input->sum))
-    region_input_begin(input);
-  else if (input->sum != NULL || input->left_out_once)
-    input->ending = false;
-  instance->begun++;
-  *cells_left -= MIN(*cells_left, CELLS_PER_BEGIN + input->objects.len);
-}
-
-/* Reads the workers, and begins a scan of all tables if none is underway. */
-static void begin_scan(struct region_instance *instance) {
-  read_workers(instance);
-  if (instance->begun == instance->input_count)
-    instance->begun = 0;
-}
-
 static void warn_of_unknown_tables(const struct region_instance *instance) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
@@ -314,26 +234,19 @@ static void warn_of_unknown_tables(const struct region_instance *instance) {
 
 static void came(struct region_instance *instance) {
   uint32_t tables = region_reader_directory(instance->reader)->table_count;
-  struct region_watch *watch = instance->watch;
-  instance->uid = region_reader_uid(instance->reader);
   instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->read_in = 0;
   instance->attaches_refused = instance->adds_refused = 0;
   region_workers_forget(&instance->workers);
   region_instance_free_inputs(instance);
-  struct region_budget *budget = region_budget_find(
-      watch, instance->budget->config, instance->budget->name, instance->uid);
-  instance->inputs = calloc(tables, sizeof(*instance->inputs));
-  if (instance->inputs == NULL || budget == NULL) {
-    region_instance_free_inputs(instance); /* tries again in the next round */
+  if (!region_budget_admits(instance->budget,
+                            region_reader_uid(instance->reader)))
     return;
-  }
+  instance->inputs = calloc(tables, sizeof(*instance->inputs));
+  if (instance->inputs == NULL)
+    return; /* tries again in the next round */
   instance->from_zero = is_new_producer(instance);
-  instance->budget->instances--;
-  instance->budget = budget;
-  budget->instances++;
-  region_reader_use_allowance(instance->reader, &budget->memory);
-  instance->input_count = instance->begun = tables;
+  instance->input_count = instance->next_table = tables;
   for (uint32_t t = 0; t < tables; t++)
     instance->inputs[t] =
         (struct region_input){.instance = instance,
@@ -341,125 +254,7 @@ static void came(struct region_instance *instance) {
                               .from_zero = instance->from_zero,
                               .start_ns = start_of(instance)};
   warn_of_unknown_tables(instance);
-  begin_scan(instance);
 }
-
-static void stop_inputs(struct region_instance *instance, bool ending) {
-  for (uint32_t t = 0; t < instance->input_count; t++) {
-    instance->inputs[t].ending = ending;
-    region_input_stop(&instance->inputs[t]);
-  }
-  instance->begun = instance->input_count;
-}
-
-static void went(struct region_instance *instance) {
-  instance->ending_since_ns = instance->watch->now.monotonic_ns;
-  stop_inputs(instance, true);
-  begin_scan(instance);
-}
-
-/* True if the last counts of an ended producer must still be read. */
-static bool is_ending(const struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    if (instance->inputs[t].ending)
-      return true;
-  return false;
-}
-
-/* True if the last counts were also put. */
-static bool is_put(const struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++) {
-    const struct region_input *input = &instance->inputs[t];
-    if (input->sum != NULL && input->awaits_put)
-      return false;
-  }
-  return true;
-}
-
-/* Reads tables again that could not be put, so that the next put has what they
- * count meanwhile. */
-static void read_again(struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++) {
-    struct region_input *input = &instance->inputs[t];
-    if (input->sum != NULL && input->sum->open == 0)
-      input->awaits_put &= !region_instance_is_alive(instance);
-  }
-}
-
-/* Refreshes the connection. If the producer has ended, its region is read once
- * more before a successor is connected. */
-static void refresh(struct region_instance *instance) {
-  if (!region_instance_is_alive(instance) && is_put(instance)) {
-    region_instance_free_inputs(instance);
-    region_reader_forget(instance->reader);
-  }
-  switch (region_reader_refresh(instance->reader)) {
-  case REGION_WENT:
-    went(instance);
-    break;
-  case REGION_CAME:
-    came(instance);
-    break;
-  case REGION_AS_BEFORE:
-    if (region_instance_is_alive(instance) && instance->inputs == NULL)
-      came(instance);
-    else if (region_instance_is_alive(instance))
-      begin_scan(instance);
-  }
-}
-
-/* Ends the last scan of an ended producer after all counts have been read, or
- * after ENDING_NS. */
-static void end_producer(struct region_instance *instance) {
-  uint64_t since_ns = instance->ending_since_ns;
-  bool ending = is_ending(instance);
-  if (since_ns == 0 ||
-      (ending && instance->watch->now.monotonic_ns - since_ns < ENDING_NS))
-    return;
-  if (ending)
-    region_warn(region_about(instance, NULL),
-                "region %s: the last counts of a producer are lost: its tables "
-                "could not be read completely within %" PRIu64
-                " s after it ended.",
-                instance->label, ENDING_NS / NS_PER_S);
-  instance->ending_since_ns = 0;
-  instance->looked_in = 0; /* a successor may be waiting */
-  stop_inputs(instance, false);
-}
-
-static void look_after(struct region_instance *instance) {
-  instance->looked_in = instance->watch->round;
-  instance->found_anew = false;
-  if (instance->ending_since_ns != 0)
-    begin_scan(instance);
-  else
-    refresh(instance);
-}
-
-static void look_after_known(struct region_instance *instance) {
-  if (region_instance_is_alive(instance) || instance->ending_since_ns != 0)
-    look_after(instance);
-}
-
-/* Looks after the names without a producer, until `end_ns`: those that had to
- * wait in the previous round first. At least one is looked after. A producer
- * that was refused is not connected to again until a scan has found it again.
- */
-static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
-  bool has_time = true;
-  for (int waited = 1; waited >= 0; waited--)
-    for (struct region_instance *instance = watch->instances;
-         instance != NULL && has_time; instance = instance->next)
-      if (instance->looked_in + (uint64_t)waited < watch->round &&
-          (instance->found_anew || !region_instance_is_refused(instance))) {
-        look_after(instance);
-        has_time = region_watch_now_ns(watch) <= end_ns;
-      }
-}
-
-/* ---------------------------------------------------------------------------
- * A round
- */
 
 /* Returns the size of all rows in use of the tables that are read, at most. */
 static size_t size_of_rows(const struct region_instance *instance) {
@@ -488,38 +283,141 @@ static bool must_unmap(const struct region_instance *instance) {
   return size_of_rows(instance) > left / 2 / watch->instances_len;
 }
 
-/* Reads a piece of a region. Returns false if there is nothing to read. */
-static bool read_piece(struct region_instance *instance) {
-  uint64_t cells_left = REGION_PIECE_CELLS;
-  uint32_t idle = 0;
+/* True if some tables of the region are still to be read. */
+static bool is_underway(const struct region_instance *instance) {
+  return instance->next_table < instance->input_count;
+}
+
+/* Reads a table until `until_ns`, unless this pass of its sum has read it.
+ * Returns false if the scan must go on. */
+static bool read_table(struct region_instance *instance, uint32_t t,
+                       uint64_t until_ns) {
+  struct region_input *input = &instance->inputs[t];
+  enum region_scan scan = REGION_SCAN_DONE;
+  if (input->sum == NULL || !is_reported(input->sum)) {
+    instance->missed |= input->sum == NULL && !input->left_out_once;
+    return true;
+  }
+  if (!input->is_new)
+    scan = region_input_scan(input, instance->ended, until_ns);
+  instance->missed |= scan == REGION_SCAN_LATER;
+  return scan != REGION_SCAN_STOPPED;
+}
+
+static void begin_reading(struct region_instance *instance) {
   instance->read_in = instance->watch->round;
-  while (cells_left > 0 && instance->begun < instance->input_count)
-    begin_next(instance, &cells_left);
-  while (cells_left > 0 && idle < instance->input_count) {
-    uint32_t t = instance->next_input++ % instance->input_count;
-    bool read = region_input_read(&instance->inputs[t], &cells_left);
-    idle = read ? 0 : idle + 1;
+  read_workers(instance);
+  for (uint32_t t = 0; t < instance->input_count; t++)
+    if (instance->inputs[t].sum == NULL)
+      join(instance, t);
+  if (is_underway(instance))
+    return;
+  instance->next_table = 0;
+  instance->missed = false;
+}
+
+/* Goes on to read the region, for one turn. */
+static void read_on(struct region_instance *instance) {
+  const struct region_watch *watch = instance->watch;
+  uint64_t until_ns = region_watch_now_ns(watch) + TURN_NS;
+  if (instance->read_in != watch->round)
+    begin_reading(instance);
+  while (is_underway(instance)) {
+    if (!read_table(instance, instance->next_table, until_ns))
+      break;
+    instance->next_table++;
+    if (region_watch_now_ns(watch) > until_ns)
+      break;
   }
   if (must_unmap(instance))
     region_reader_give_back(instance->reader);
-  return cells_left < REGION_PIECE_CELLS;
 }
 
-/* Reads a piece of each region in turn until all are read or `end_ns`, but at
- * least one piece of each. What remains is read in the next round, so no region
- * delays another by more than its pieces. */
-static void read_all(struct region_watch *watch, uint64_t end_ns) {
+/* The producer has ended: its region is read once more, from the beginning. */
+static void went(struct region_instance *instance) {
+  instance->ended = true;
+  instance->read_in = 0;
+  instance->next_table = instance->input_count;
+  for (uint32_t t = 0; t < instance->input_count; t++)
+    region_input_restart(&instance->inputs[t]);
+}
+
+static void refresh(struct region_instance *instance) {
+  enum region_event event = region_reader_refresh(instance->reader);
+  if (event == REGION_WENT && instance->inputs != NULL)
+    went(instance);
+  else if (event == REGION_CAME ||
+           (region_instance_is_alive(instance) && instance->inputs == NULL))
+    came(instance);
+}
+
+/* Refreshes the connection, and reads the region. That of a producer that has
+ * ended is read once more before a successor is connected. */
+static void look_after(struct region_instance *instance) {
+  instance->looked_in = instance->watch->round;
+  instance->found_anew = false;
+  for (int i = 0; i < 2; i++) {
+    if (!instance->ended)
+      refresh(instance);
+    bool is_certain =
+        instance->ended || region_reader_errno(instance->reader) == 0;
+    if (instance->inputs == NULL || !is_certain)
+      return;
+    read_on(instance);
+    if (!instance->ended || is_underway(instance) || instance->missed)
+      return;
+    region_instance_free_inputs(instance);
+    region_reader_forget(instance->reader);
+  }
+}
+
+static void look_after_known(struct region_instance *instance) {
+  if (region_instance_is_alive(instance) || instance->inputs != NULL)
+    look_after(instance);
+}
+
+/* Reads the region of a producer that has closed its connection and has not
+ * accepted another yet. */
+static void read_uncertain(struct region_instance *instance) {
+  if (region_instance_is_alive(instance) && instance->inputs != NULL &&
+      instance->read_in != instance->watch->round)
+    read_on(instance);
+}
+
+/* Gives turns to the regions that are not read completely, until `end_ns`. What
+ * remains is read in the next round, so no region delays another. */
+static void read_rest(struct region_watch *watch, uint64_t end_ns) {
   bool any = true;
   while (any && region_watch_is_wanted(watch)) {
-    bool has_time = region_watch_now_ns(watch) <= end_ns;
     any = false;
     for (struct region_instance *instance = watch->instances; instance != NULL;
          instance = instance->next)
-      if (has_time || instance->read_in != watch->round)
-        any |= read_piece(instance);
+      if (is_underway(instance) && region_watch_now_ns(watch) <= end_ns) {
+        read_on(instance);
+        any = true;
+      }
   }
-  for_each(watch, end_producer);
 }
+
+/* Looks after the names without a producer, until `end_ns`: those that had to
+ * wait in the previous round first. At least one is looked after. A producer
+ * that was refused is not connected to again until a scan has found it again.
+ */
+static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
+  bool has_time = true;
+  for (int waited = 1; waited >= 0; waited--)
+    for (struct region_instance *instance = watch->instances;
+         instance != NULL && has_time; instance = instance->next)
+      if (instance->looked_in + (uint64_t)waited < watch->round &&
+          (instance->found_anew || !region_instance_is_refused(instance))) {
+        look_after(instance);
+        has_time = region_watch_now_ns(watch) <= end_ns;
+      }
+}
+
+/* ---------------------------------------------------------------------------
+ * A round
+ */
 
 /* Waits for the answers of producers to which connections have just been made.
  */
@@ -576,16 +474,24 @@ static void put_self(const struct region_watch *watch) {
   put_derive(&list, "derive", "new_rows_left_out", watch->new_rows_left_out);
 }
 
-/* A sum is put if all of its inputs have been read completely since its last
- * put, or if counts are still to be dispatched. */
-static void put_sums(struct region_watch *watch) {
-  put_self(watch);
+/* Ends the passes that have read all inputs: puts the sum, unless the clock was
+ * set back, and begins to read the inputs anew. */
+static void end_passes(struct region_watch *watch, bool puts) {
   for (struct region_budget *budget = watch->budgets; budget != NULL;
        budget = budget->next)
     for (struct region_sum *sum = budget->sums;
-         sum != NULL && region_watch_is_wanted(watch); sum = sum->next)
-      if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
+         sum != NULL && region_watch_is_wanted(watch); sum = sum->next) {
+      if (sum->unread > 0)
+        continue;
+      if (puts && (sum->is_new || region_sum_owes(sum)))
         region_sum_put(sum, watch);
+      region_sum_begin_pass(sum);
+    }
+}
+
+static void put_all(struct region_watch *watch) {
+  put_self(watch);
+  end_passes(watch, true);
   region_useful_tell(&watch->useful, watch->now.stamp_ns,
                      watch->options.empty_polls);
   if (watch->useful.end > 0 && know_topology(watch))
@@ -649,19 +555,15 @@ void region_watch_round(struct region_watch *watch,
   /* Known producers come first, so that new ones do not delay them. */
   for_each(watch, look_after_known);
   look_after_others(watch, look_ns);
-  read_all(watch, end_ns);
-  look_after_others(watch, end_ns); /* successors of producers that ended */
   await_hellos(watch, look_ns);
-  read_all(watch,
-           end_ns); /* also the last counts of those found to have ended */
-  look_after_others(watch, end_ns);
-  read_all(watch, end_ns); /* also the first counts of their successors */
+  for_each(watch, read_uncertain);
+  read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))
     return;
   for_each(watch, region_health_conclude);
   if (now->stamp_ns > watch->put_ns)
-    put_sums(watch);
+    put_all(watch);
   else /* the clock was set back */
-    for_each(watch, read_again);
+    end_passes(watch, false);
   forget(watch);
 }

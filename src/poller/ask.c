@@ -4,11 +4,12 @@
 #include "poller.h"
 
 #include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,10 @@
 #define SOON_NS (NS_PER_S / 4) /* intervals are not quite equally long */
 #define AWAY_NS (60 * NS_PER_S)
 #define ENDS "it ends the connection; perhaps it has enough clients"
-enum { MISSES = 3 };
+#define LATE "it does not answer within 200 ms; it may hang, or be very busy"
+#define LONG "its answer is longer than 1 MiB"
+#define OVS_NS (5 * NS_PER_S) /* its main thread answers */
+enum { QUESTIONS = 32 };      /* at once */
 
 #define OVS(method, parameter)                                                 \
   "{\"id\":0,\"method\":\"dpif-netdev/" method "\",\"params\":[" parameter "]" \
@@ -30,37 +34,134 @@ enum { MISSES = 3 };
 /* What Open vSwitch tells since 4.0: percents of the last seconds. */
 #define OVS_PERCENTS OVS("pmd-rxq-show", "\"-secs\",\"5\"")
 
-static const struct {
-  uint64_t period_ns; /* it is asked at most this often */
-  const char *question, *nothing;
-} dialects[] = {
-    [POLLER_DPDK] = {0, "/eal/lcore/usage",
-                     "it does not tell how busy its lcores are; this takes "
-                     "DPDK 23.03 and rte_lcore_register_usage_cb (testpmd: "
-                     "--record-core-cycles), or percore_poll"},
-    /* Its main thread answers, which has other work. */
-    [POLLER_OVS] = {5 * NS_PER_S, OVS("pmd-stats-show", ""),
-                    "none of its threads polls"},
-    /* Each of its reactors reads /proc/stat for an answer. */
-    [POLLER_SPDK] = {5 * NS_PER_S,
-                     "{\"jsonrpc\":\"2.0\",\"id\":1,"
-                     "\"method\":\"framework_get_reactors\"}",
-                     "none of its threads polls"},
-};
+/* ---------------------------------------------------------------------------
+ * A conversation
+ */
 
-static void hang_up(struct poller_server *server) {
-  if (server->fd >= 0)
-    close(server->fd);
-  server->fd = -1;
+static void ask(struct poller_server *server, const char *question) {
+  server->owed++;
+  if (send(server->fd, question, strlen(question),
+           MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    poller_refuse(server, ENDS);
 }
 
-static const char *what_is_read(struct poller_server *server) {
+/* DPDK tells its version first. */
+static void begin(struct poller_server *server, uint64_t now_ns) {
+  server->told = server->length = 0;
+  server->asked_ns = now_ns;
+  server->why[0] = '\0';
+  if (server->fd < 0)
+    server->owed = server->is_dpdk;
+  if (poller_connect(server))
+    ask(server, server->is_dpdk      ? "/eal/lcore/usage"
+                : server->is_percent ? OVS_PERCENTS
+                                     : OVS("pmd-stats-show", ""));
+  else
+    poller_forget(server);
+}
+
+/* Asks for what was missing in an answer: the cores of lcores, or percents if
+ * there were no cycles. */
+static void ask_more(struct poller_server *server) {
+  char question[64];
+  if (!server->is_dpdk && !server->is_percent && server->told == 0) {
+    server->is_percent = true;
+    ask(server, OVS_PERCENTS);
+  }
+  for (size_t i = 0; i < server->len && server->is_dpdk; i++)
+    if (server->threads[i].core < 0 && server->owed < QUESTIONS) {
+      snprintf(question, sizeof(question), "/eal/lcore/info,%" PRIu64,
+               server->threads[i].id);
+      ask(server, question);
+    }
+}
+
+/* Reads a part of an answer. The last character of each is the bracket that no
+ * other part of it has at its end. */
+static void hear(struct poller_server *server) {
+  size_t told = server->told,
+         room = sizeof(server->answer) - 1 - server->length;
+  ssize_t got =
+      recv(server->fd, server->answer + server->length, room, MSG_DONTWAIT);
+  if (got <= 0) {
+    poller_refuse(server, "%s", room > 0 ? ENDS : LONG);
+    return;
+  }
+  server->length += (size_t)got;
+  server->answer[server->length] = '\0';
+  if (server->answer[server->length - 1] != '}')
+    return;
+  server->owed--;
+  server->length = 0;
+  poller_answer_take(server, server->answer);
+  if (server->owed == 0 && (!server->is_dpdk || server->told > told))
+    ask_more(server);
+}
+
+/* Waits for answers. Returns false if all have come, or it is too late: then
+ * only those that have come already are read. */
+static bool hear_all(struct pollers *pollers, uint64_t end_ns) {
+  struct pollfd polled[POLLER_SERVERS_MAX];
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  bool any = false, is_late = now_ns >= end_ns;
+  int wait_ms = is_late ? 0 : (int)((end_ns - now_ns) / 1000000) + 1;
+  for (size_t i = 0; i < pollers->len; i++) {
+    const struct poller_server *server = pollers->servers[i];
+    bool waits = server->owed > 0 && server->why[0] == '\0';
+    any |= waits;
+    polled[i].fd = waits ? server->fd : -1;
+    polled[i].events = POLLIN;
+  }
+  if (!any || poll(polled, pollers->len, wait_ms) <= 0)
+    return false;
+  for (size_t i = 0; i < pollers->len; i++)
+    if (polled[i].revents != 0)
+      hear(pollers->servers[i]);
+  return !is_late;
+}
+
+/* ---------------------------------------------------------------------------
+ * A round
+ */
+
+/* A busy program may leave one or two questions unanswered: its threads then
+ * count with the shares of the last answer. After the third, or if it has
+ * nothing to tell, the program is left alone for a while, and its connection
+ * ended: DPDK serves few. */
+static void conclude(struct poller_server *server) {
+  bool is_read = server->why[0] == '\0' && server->told > 0;
+  server->misses = is_read                  ? 0
+                   : server->why[0] != '\0' ? server->misses + 1
+                                            : POLLER_MISSES;
+  bool is_away = server->misses >= POLLER_MISSES;
+  if (!is_read && server->fd >= 0) {
+    close(server->fd);
+    server->fd = -1;
+  }
+  server->is_percent &= !is_away;
+  for (size_t i = 0; i < server->len && (is_read || is_away); i++)
+    server->threads[i].is_told =
+        is_read && server->threads[i].told_ns >= server->asked_ns;
+  server->due_ns = server->asked_ns - SOON_NS +
+                   (is_away           ? AWAY_NS
+                    : server->is_dpdk ? 0
+                                      : OVS_NS);
+}
+
+static const char *what_is_read(const struct poller_server *server) {
   bool all = true;
-  for (size_t i = 0; i < server->len; i++)
-    if (server->threads[i].is_told)
-      all &= poller_thread_find(server, &server->threads[i]);
-  return server->told == 0 ? dialects[server->dialect].nothing
-         : server->pid == 0
+  for (size_t i = 0; i < server->len; i++) {
+    const struct poller_thread *thread = &server->threads[i];
+    all &= !thread->is_told || thread->tid != 0 || thread->found > 1;
+  }
+  return server->why[0] != '\0' ? server->why
+         : server->told == 0
+             ? server->is_dpdk
+                   ? "it does not tell how busy its lcores are; this takes "
+                     "DPDK 23.03 and rte_lcore_register_usage_cb (testpmd: "
+                     "--record-core-cycles), or percore_poll"
+                   : "none of its threads polls"
+         : server->peer.pid == 0
              ? "its threads cannot be seen from this container; start it with "
                "the host's processes"
          : !all ? "its useful load is read in part: some threads may run on "
@@ -69,130 +170,24 @@ static const char *what_is_read(struct poller_server *server) {
                               : "its useful load is read";
 }
 
-/* From now on, no thread of the program is counted until an answer names it. */
-static void forget_answer(struct poller_server *server) {
-  for (size_t i = 0; i < server->len; i++)
-    server->threads[i].is_told = false;
-}
-
-/* Ends a conversation. why: what failed, or NULL. A busy program may leave one
- * or two questions unanswered: its threads then count with the shares of the
- * last answer. After the third, or if it has nothing to tell, the program is
- * left alone for a while. A connection to DPDK is kept, because DPDK makes a
- * thread for each. */
-static void conclude(struct poller_server *server, const char *why) {
-  bool is_read = why == NULL && server->told > 0;
-  server->misses = is_read ? 0 : why == NULL ? MISSES : server->misses + 1;
-  bool is_away = server->misses >= MISSES;
-  uint64_t away_ns = server->asked_ns - SOON_NS + AWAY_NS;
-  const char *said = why != NULL ? why : what_is_read(server);
-  if (server->said == NULL ||
-      ((is_away || (is_read && server->asked_ns >= server->say_ns)) &&
-       strcmp(server->said, said) != 0)) {
-    const struct journal *journal = &server->pollers->options.journal;
-    if (server->pid != 0)
-      journal_say(journal, JOURNAL_INFO, "%s, pid %d: %s", server->name,
-                  (int)server->pid, said);
-    else
-      journal_say(journal, JOURNAL_INFO, "%s: %s", server->path, said);
-    server->said = said;
-    server->say_ns = away_ns;
-  }
-  if (!is_read || server->dialect != POLLER_DPDK)
-    hang_up(server);
-  server->is_asked = false;
-  server->is_percent &= !is_away;
-  if (is_away)
-    forget_answer(server);
-  server->due_ns = is_away ? away_ns
-                           : server->asked_ns - SOON_NS +
-                                 dialects[server->dialect].period_ns;
-}
-
-/* Asks, or concludes if that fails. */
-static void ask(struct poller_server *server, const char *question) {
-  server->is_asked = true;
-  server->length = 0;
-  if (send(server->fd, question, strlen(question),
-           MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-    conclude(server, ENDS);
-}
-
-static void begin(struct poller_server *server, uint64_t now_ns) {
-  const char *why = poller_connect(server, now_ns);
-  server->told = server->asked_on = 0;
-  server->asked_ns = now_ns;
-  if (why == NULL) {
-    ask(server,
-        server->is_percent ? OVS_PERCENTS : dialects[server->dialect].question);
-  } else {
-    forget_answer(server);
-    conclude(server, why);
-  }
-}
-
-/* Takes an answer, and asks for what is missing in it: percents, if it has no
- * cycles; of DPDK, the core of each lcore. */
-static void take(struct poller_server *server) {
-  char question[64];
-  if (server->told == 0)
-    forget_answer(server);
-  poller_answer_take(server, server->answer);
-  if (server->dialect == POLLER_OVS && server->told == 0 &&
-      !server->is_percent) {
-    server->is_percent = true;
-    ask(server, OVS_PERCENTS);
+/* A program that is read has news once in a while only, and a miss or two are
+ * none. */
+static void tell(struct poller_server *server) {
+  const char *text = what_is_read(server);
+  char path[256], process[64] = "";
+  bool is_news = server->said[0] == '\0' || server->misses >= POLLER_MISSES ||
+                 (server->misses == 0 && server->asked_ns >= server->say_ns);
+  if (!is_news || strcmp(server->said, text) == 0)
     return;
-  }
-  while (server->dialect == POLLER_DPDK && server->asked_on < server->len) {
-    const struct poller_thread *thread = &server->threads[server->asked_on++];
-    if (thread->core >= 0)
-      continue;
-    snprintf(question, sizeof(question), "/eal/lcore/info,%" PRIu64,
-             thread->id);
-    ask(server, question);
-    return;
-  }
-  conclude(server, NULL);
-}
-
-/* Reads a part of an answer. DPDK tells its version before the first. */
-static void hear(struct poller_server *server) {
-  ssize_t got = recv(server->fd, server->answer + server->length,
-                     sizeof(server->answer) - 1 - server->length, MSG_DONTWAIT);
-  if (got <= 0) {
-    conclude(server, ENDS);
-    return;
-  }
-  server->length += (size_t)got;
-  server->answer[server->length] = '\0';
-  if (!poller_answer_is_whole(server->answer, server->length)) {
-    if (server->length == sizeof(server->answer) - 1)
-      conclude(server, "its answer is longer than 1 MiB");
-  } else if (strstr(server->answer, "\"max_output_len\"") != NULL)
-    server->length = 0;
-  else
-    take(server);
-}
-
-/* Waits for answers. Returns false if all have come, or it is too late. */
-static bool wait_for_answers(struct pollers *pollers, uint64_t end_ns) {
-  struct pollfd polled[POLLER_SERVERS_MAX];
-  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  bool any = false;
-  for (size_t i = 0; i < pollers->len; i++) {
-    const struct poller_server *server = pollers->servers[i];
-    any |= server->is_asked;
-    polled[i] = (struct pollfd){.fd = server->is_asked ? server->fd : -1,
-                                .events = POLLIN};
-  }
-  if (!any || now_ns >= end_ns ||
-      poll(polled, pollers->len, (int)((end_ns - now_ns) / 1000000) + 1) <= 0)
-    return false;
-  for (size_t i = 0; i < pollers->len; i++)
-    if (polled[i].revents != 0)
-      hear(pollers->servers[i]);
-  return true;
+  if (server->peer.pid != 0)
+    snprintf(process, sizeof(process), ", pid %d, user %u",
+             (int)server->peer.pid, (unsigned)server->peer.uid);
+  utf8_clean(path, sizeof(path), server->path, strlen(server->path), "?", "");
+  journal_say(&server->pollers->options.journal, JOURNAL_INFO,
+              "poller %s at %s%s: %s",
+              server->is_dpdk ? "DPDK" : "Open vSwitch", path, process, text);
+  snprintf(server->said, sizeof(server->said), "%s", text);
+  server->say_ns = server->asked_ns - SOON_NS + AWAY_NS;
 }
 
 void pollers_ask(struct pollers *pollers) {
@@ -201,16 +196,17 @@ void pollers_ask(struct pollers *pollers) {
     if (now_ns >= pollers->servers[i]->due_ns)
       begin(pollers->servers[i], now_ns);
   uint64_t end_ns = clock_now_ns(CLOCK_MONOTONIC) + pollers->answer_ns;
-  while (wait_for_answers(pollers, end_ns))
+  while (hear_all(pollers, end_ns))
     ;
   for (size_t i = 0; i < pollers->len; i++) {
     struct poller_server *server = pollers->servers[i];
-    if (server->is_asked)
-      conclude(
-          server,
-          "it does not answer within 200 ms; it may hang, or be very busy");
-    for (size_t t = 0; t < server->len; t++)
-      poller_thread_count(server, &server->threads[t]);
+    if (server->owed > 0 && server->told == 0 && server->why[0] == '\0')
+      poller_refuse(server, LATE);
+    if (server->asked_ns == now_ns)
+      conclude(server);
+    poller_join(server);
+    if (server->asked_ns == now_ns)
+      tell(server);
   }
 }
 
@@ -218,26 +214,8 @@ void pollers_ask(struct pollers *pollers) {
  * The thread
  */
 
-/* Frees the programs that have ended, or all. */
-static void free_servers(struct pollers *pollers, bool all) {
-  size_t kept = 0;
-  for (size_t i = 0; i < pollers->len; i++) {
-    struct poller_server *server = pollers->servers[i];
-    if (!all &&
-        (server->is_given || kill(server->pid, 0) == 0 || errno == EPERM)) {
-      pollers->servers[kept++] = server;
-      continue;
-    }
-    for (size_t t = 0; t < server->len; t++)
-      poller_thread_forget(server, &server->threads[t]);
-    hang_up(server);
-    free(server);
-  }
-  pollers->len = kept;
-}
-
-/* Without a program to ask, the thread wakes every 30 s, or in each interval if
- * that is longer, and looks for programs. */
+/* Without a program that is read, the thread wakes every 30 s, or in each
+ * interval if that is longer, and looks for sockets. */
 static void *run(void *argument) {
   struct pollers *pollers = argument;
   uint64_t look_ns = 0, rest_ns = 0;
@@ -248,27 +226,31 @@ static void *run(void *argument) {
       look_ns = now_ns + LOOK_NS - SOON_NS;
     }
     pollers_ask(pollers);
-    free_servers(pollers, false);
     rest_ns = MAX(pollers->options.interval_ns, LOOK_NS);
     for (size_t i = 0; i < pollers->len; i++)
-      if (pollers->servers[i]->misses < MISSES)
+      if (pollers->servers[i]->misses < POLLER_MISSES)
         rest_ns = pollers->options.interval_ns;
   } while (sampling_thread_sleep_to_grid(&pollers->sampling, rest_ns,
                                          MIN(LEAD_NS, rest_ns / 2)));
   return NULL;
 }
 
+/* Each program takes two descriptors, and all of them a quarter of those that
+ * are left. */
 int pollers_start(struct pollers **pollers,
                   const struct pollers_options *options) {
-  bool any = false;
-  for (int d = 0; d < POLLER_DIALECTS; d++)
-    any |= options->wanted[d] || options->sockets[d].len > 0;
-  *pollers = any ? calloc(1, sizeof(**pollers)) : NULL;
-  if (*pollers == NULL)
-    return any ? -ENOMEM : 0;
-  (*pollers)->options = *options;
-  (*pollers)->answer_ns = ANSWER_NS;
-  return sampling_thread_start(&(*pollers)->sampling, run, *pollers);
+  struct pollers *made = options->wanted ? calloc(1, sizeof(*made)) : NULL;
+  *pollers = made;
+  if (made == NULL)
+    return options->wanted ? -ENOMEM : 0;
+  made->options = *options;
+  made->answer_ns = ANSWER_NS;
+  made->most = (size_t)MIN(descriptors_available() / 8, POLLER_SERVERS_MAX);
+  if (options->interval_ns > 0)
+    return sampling_thread_start(&made->sampling, run, made);
+  pollers_find(made);
+  pollers_ask(made);
+  return 0;
 }
 
 /* If the thread hangs in a file system, it is left to the end of the process.
@@ -278,10 +260,8 @@ void pollers_close(struct pollers *pollers) {
       !sampling_thread_stop(&pollers->sampling,
                             clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S))
     return;
-  free_servers(pollers, true);
+  pollers_sweep(pollers);
   if (pollers->region != NULL)
     percore_destroy(pollers->region);
-  if (pollers->proc != NULL)
-    closedir(pollers->proc);
   free(pollers);
 }

@@ -1,14 +1,10 @@
 # libpollers asks programs that poll, such as DPDK's and Open vSwitch, how useful they
 # are, and publishes that as a region.
-if POLLERS
 noinst_LTLIBRARIES += libpollers.la
 libpollers_la_SOURCES = \
-	src/base/process.c src/base/process.h \
 	src/poller/answer.c \
 	src/poller/ask.c \
 	src/poller/find.c \
 	src/poller/join.c \
 	src/poller/poller.h
-libpollers_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libpollers_la_LIBADD = $(YAJL_LIBS) -lm
-endif
+libpollers_la_LIBADD = -lm

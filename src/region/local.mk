@@ -22,6 +22,7 @@ libregion_la_SOURCES = \
 	src/region/fault.c src/region/fault.h \
 	src/region/functions.c \
 	src/region/grace.c \
+	src/region/growth.c src/region/growth.h \
 	src/region/handles.c \
 	src/region/histogram.c \
 	src/region/layout.c src/region/layout.h \

@@ -42,7 +42,7 @@ bool region_text_is_valid(const char *text) {
 
 const char *region_runtime_dir(void) {
   const char *dir = secure_getenv("PERCORE_RUNTIME_DIR");
-  return dir != NULL && dir[0] != '\0' ? dir : "/run/percore";
+  return dir != NULL && dir[0] != '\0' ? dir : REGION_RUNTIME_DIR;
 }
 
 int region_path(char *path, size_t size, const char *dir, const char *name,

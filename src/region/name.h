@@ -54,6 +54,8 @@ bool region_title_split(struct region_title *title, const char *text,
  * ("gtpu@east.sock"); 0 if the name does not end in ".sock". */
 size_t region_title_length(const char *file);
 
+#define REGION_RUNTIME_DIR "/run/percore"
+
 /* Returns $PERCORE_RUNTIME_DIR, or /run/percore if that is not set. */
 const char *region_runtime_dir(void);
 

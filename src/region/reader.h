@@ -269,11 +269,6 @@ bool region_tile_resize(struct region_tile *tile, uint32_t rows);
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 
-/* Adds the `cells` of all rows of the tile, its totals or those of a core, to
- * `sums`, which has an element for each column. */
-void region_tile_add(const struct region_tile *tile, const uint64_t *cells,
-                     uint64_t *sums);
-
 /* Reads the births of the tile's row i, which must belong to an object, into a
  * tile that was read without births. Returns false if the row has changed since
  * the tile was read. */

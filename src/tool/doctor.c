@@ -77,7 +77,7 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
 
 bool doctor_has_source(const struct doctor *doctor) {
   for (int source = 0; source < SOURCES; source++)
-    if (doctor->source[source].cores > 0)
+    if (doctor->source[source].is_available)
       return true;
   return false;
 }
@@ -115,133 +115,57 @@ bool doctor_may_count(const struct doctor *doctor,
          (doctor->has_paranoid && doctor->paranoid <= 0);
 }
 
-/* Returns advice on how to make a source work. Advises more rights only if the
- * counter exists. */
-static const char *source_advice(const struct doctor *doctor,
-                                 enum source_kind source) {
-  bool exists = source == SOURCE_MPERF ? doctor->has_mperf : doctor->core_pmu;
-  if (source == SOURCE_IDLE)
-    return "let percore read the /proc/stat of the kernel itself";
-  if (source == SOURCE_BPF &&
-      strstr(doctor->source[source].reason, "built without") != NULL)
-    return "install a percore that was built with clang and bpftool";
-  if (source == SOURCE_BPF && doctor->rights.uid != 0)
-    return "have root pin the idle clock (percore clock --pin), or give this "
-           "process CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle "
-           "misses";
-  if (source == SOURCE_BPF)
-    return "if this is a container, allow bpf and perf_event_open in its "
-           "seccomp profile";
-  if (exists && !doctor_may_count(doctor, doctor->rights.capabilities))
-    return "run as root, or: setcap cap_perfmon+ep $(command -v percore)";
-  if (exists && !doctor->arm64)
-    return "if this is a container, allow perf_event_open in its seccomp "
-           "profile";
-  if (doctor->hypervisor && source == SOURCE_REF_CYCLES)
-    return "let the hypervisor give this machine a PMU (QEMU: -cpu "
-           "host,pmu=on; cloud: a metal or PMU-enabled size)";
-  if (doctor->hypervisor)
-    return "nothing can be done inside this virtual machine";
-  if (doctor->arm64)
-    return "arm64 has no such counter; event works if the processor has "
-           "cnt_cycles (Neoverse V1 and later), otherwise idle";
-  return "this processor or kernel has no such counter; use another source";
-}
-
-static const char *proof_advice(enum source_kind source, enum proof proof) {
-  if (proof == PROOF_TICK_SAMPLED)
-    return "boot a kernel with a dynamic tick (CONFIG_NO_HZ_IDLE) and without "
-           "nohz=off, or use a hardware source: work between two ticks is not "
-           "seen";
-  return source == SOURCE_IDLE
-             ? "run percore doctor again when the machine is less busy"
-             : "run percore doctor again when one core is neither busy nor "
-               "isolated";
-}
-
+/* A reason says what to do. */
 static void check_source(struct doctor *doctor, enum source_kind source) {
   const struct source_facts *facts = &doctor->source[source];
-  bool is_fine = facts->proof == PROOF_PROVEN ||
-                 (facts->chosen == 0 && facts->proof != PROOF_TICK_SAMPLED);
-  /* A reason may be that of an earlier proof, on another core. */
-  bool shows_why =
-      facts->reason[0] != '\0' &&
-      (facts->proof != PROOF_PROVEN || facts->cores < doctor->cores_online);
-  /* The kernel may report missing rights for a core PMU that does not exist. */
-  if (facts->cores == 0)
-    doctor_say(doctor, "sources", source_name(source),
-               doctor_has_source(doctor) ? VERDICT_NOTE : VERDICT_MISSING,
-               source_advice(doctor, source), "%s",
-               source == SOURCE_REF_CYCLES && !doctor->core_pmu
-                   ? "this machine has no core PMU"
-               : facts->reason[0] != '\0' ? facts->reason
-                                          : "works on no core");
-  else
-    doctor_say(doctor, "sources", source_name(source), VERDICT_NOTE,
-               is_fine ? NULL : proof_advice(source, facts->proof),
-               "%s, works on %d of %d cores%s%s%s", proof_name(facts->proof),
-               facts->cores, doctor->cores_online,
-               facts->chosen > 0 ? ", in use" : "", shows_why ? ": " : "",
-               shows_why ? facts->reason : "");
+  const char *reason = facts->reason[0] != '\0' ? facts->reason
+                       : facts->is_available
+                           ? "run percore doctor again when the machine is "
+                             "less busy"
+                           : "it works on no core";
+  bool is_fine = facts->is_available &&
+                 (facts->chosen == 0 || facts->proof == PROOF_PROVEN);
+  doctor_say(doctor, "sources", source_name(source),
+             doctor_has_source(doctor) ? VERDICT_NOTE : VERDICT_MISSING,
+             is_fine ? NULL : reason, "%s%s",
+             facts->is_available ? proof_name(facts->proof) : "unavailable",
+             facts->chosen > 0     ? ", in use"
+             : facts->is_available ? ", not needed"
+                                   : "");
 }
 
 void check_sources(struct doctor *doctor) {
   for (int source = 0; source < SOURCES; source++)
-    if (source != SOURCE_EVENT || doctor->source[source].cores > 0)
+    if (source != SOURCE_EVENT || doctor->source[source].is_available)
       check_source(doctor, source);
 }
 
-/* Opens an engine with one source or, with SOURCE_AUTO, with the sources that
- * `auto` chooses, and counts the cores. A named source is also tried on
- * isolated cores. Returns NULL after setting *status to -errno. */
-static struct engine *try_source(struct doctor *doctor, enum source_kind named,
-                                 int *status) {
-  struct engine_options options = {
-      .machine = doctor->machine,
-      .hardware = true,
-      .source = named,
-      .raise_limit = true,
-      .isolated_cores =
-          named == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,
-  };
+/* Opens an engine, which tries all sources. Returns NULL after setting *status
+ * to -errno. */
+static struct engine *try_sources(struct doctor *doctor, int *status) {
+  struct engine_options options = {.machine = doctor->machine,
+                                   .hardware = true,
+                                   .source = SOURCE_AUTO,
+                                   .raise_limit = true,
+                                   .isolated_cores = ISOLATED_CORES_IDLE};
   struct engine *engine;
   size_t len;
   *status = engine_open(&engine, &options);
   if (*status != 0)
     return NULL;
-  if (named == SOURCE_AUTO || engine_source_reason(engine, named)[0] == '\0')
-    engine_prove(engine);
+  engine_prove(engine);
   engine_sample(engine, false);
   const struct core *cores = engine_cores(engine, &len);
-  for (size_t i = 0; i < len; i++) {
-    enum source_kind source = cores[i].source;
-    if (!cores[i].online || source < 0 ||
-        (named != SOURCE_AUTO && named != source))
-      continue;
-    struct source_facts *facts = &doctor->source[source];
-    facts->chosen += named == SOURCE_AUTO;
-    /* event is never tried by name, which would need the name of an event. */
-    facts->cores += named != SOURCE_AUTO || source == SOURCE_EVENT;
-    facts->proof = cores[i].proof;
+  for (size_t i = 0; i < len; i++)
+    if (cores[i].online && cores[i].source >= 0)
+      doctor->source[cores[i].source].chosen++;
+  for (int kind = 0; kind < SOURCES; kind++) {
+    struct source_facts *facts = &doctor->source[kind];
+    facts->is_available = engine_source_proof(engine, kind, &facts->proof);
+    snprintf(facts->reason, FACT_SIZE, "%s",
+             engine_source_reason(engine, kind));
   }
-  if (named != SOURCE_AUTO)
-    snprintf(doctor->source[named].reason, FACT_SIZE, "%s",
-             engine_source_reason(engine, named));
   return engine;
-}
-
-/* Tries all sources. Returns an engine with those that `auto` chooses, or NULL
- * after setting *status to -errno. */
-static struct engine *try_sources(struct doctor *doctor, int *status) {
-  static const enum source_kind named[] = {SOURCE_MPERF, SOURCE_REF_CYCLES,
-                                           SOURCE_BPF, SOURCE_IDLE};
-  for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
-    struct engine *engine = try_source(doctor, named[i], status);
-    if (engine == NULL)
-      return NULL;
-    engine_close(engine);
-  }
-  return try_source(doctor, SOURCE_AUTO, status);
 }
 
 /* ---------------------------------------------------------------------------
@@ -333,7 +257,8 @@ static void check_directory(struct doctor *doctor, int error) {
   if (error == 0)
     error = stat(path, &status) == 0 ? 0 : errno;
   if (error != 0) {
-    doctor_say(doctor, REGIONS, "directory", VERDICT_MISSING,
+    doctor_say(doctor, REGIONS, "directory",
+               error == EACCES ? VERDICT_NOTE : VERDICT_MISSING,
                listing_advice(error), "%s: %s", path, strerror(error));
     return;
   }
@@ -388,28 +313,32 @@ void check_regions(struct doctor *doctor) {
  * Pollers
  */
 
-/* The line is "NAME, pid N: what is read", and then perhaps "; advice". */
+/* The line is "poller KIND at PATH, pid N, user U: what is read", and then
+ * perhaps "; advice". */
 static void say_poller(void *context, enum journal_level level,
                        const char *line) {
   (void)level;
-  const char *end = strstr(line, ", pid "), *advice = strstr(line, "; ");
+  const char *at = strstr(line, " at "), *advice = strstr(line, "; ");
+  size_t skipped = strlen("poller ");
   char name[FACT_SIZE];
-  if (end == NULL)
-    return; /* it is not about a program */
-  snprintf(name, sizeof(name), "%.*s", (int)(end - line), line);
+  if (at == NULL)
+    return; /* it is not about a socket */
+  snprintf(name, sizeof(name), "%.*s", (int)(at - line - (long)skipped),
+           line + skipped);
   doctor_say(context, "pollers", name, VERDICT_NOTE,
              advice != NULL ? advice + 2 : NULL, "%.*s",
-             (int)strcspn(end, ";") - 2, end + 2);
+             (int)strcspn(at + 4, ";"), at + 4);
 }
 
+/* Asks at the usual places, as collectd does with UsualPlaces. */
 void check_pollers(struct doctor *doctor) {
   const struct pollers_options options = {
-      .wanted = {[POLLER_DPDK] = true, [POLLER_OVS] = true},
-      .interval_ns = NS_PER_S,
+      .wanted = true,
+      .usual = true,
       .journal = {.write = say_poller, .context = doctor}};
   struct pollers *pollers;
   if (pollers_start(&pollers, &options) == 0)
-    pollers_close(pollers); /* after a round */
+    pollers_close(pollers);
 }
 
 /* ---------------------------------------------------------------------------
@@ -423,7 +352,6 @@ static void look(struct doctor *doctor) {
   char line[FACT_SIZE], *end;
   doctor->group = group != NULL ? (long)group->gr_gid : -1;
   rights_read(&doctor->rights, doctor->proc, "self", doctor->group);
-  doctor->arm64 = machine->system_counter_hz > 0;
   machine->list_directory(machine->context, "/sys/bus/event_source/devices",
                           note_pmu, doctor);
   doctor->has_mperf =
@@ -440,7 +368,6 @@ static int check_all(struct doctor *doctor) {
   struct engine *engine = try_sources(doctor, &status);
   if (engine == NULL)
     return status;
-  doctor->hypervisor = engine_topology(engine)->hypervisor;
   doctor->cores_online = core_set_count(&engine_topology(engine)->online);
   look(doctor);
   check_sources(doctor);

@@ -11,10 +11,10 @@
 #define FACT_SIZE 256
 
 struct source_facts {
-  int cores;        /* the number of online cores on which the source works */
-  int chosen;       /* the number of online cores for which `auto` chose it */
-  enum proof proof; /* valid if cores > 0 */
-  char reason[FACT_SIZE]; /* why it works on no core, or another problem */
+  bool is_available;
+  int chosen;             /* the number of online cores that use it */
+  enum proof proof;       /* valid if it is available */
+  char reason[FACT_SIZE]; /* why it is not, or what is wrong with it */
 };
 
 struct doctor {
@@ -32,7 +32,6 @@ struct doctor {
 
   int cores_online;
   struct source_facts source[SOURCES];
-  bool hypervisor, arm64;
   bool core_pmu;
   bool has_mperf; /* the PMU msr provides the event mperf */
   bool has_paranoid;

@@ -1,5 +1,10 @@
 /* percore doctor: can every running collectd report? What its configuration
- * says is not read: 'collectd -T' does that, and says what it refuses. */
+ * says is not read: 'collectd -T' does that, and says what it refuses.
+ *
+ * Protects from strangers, who can call any process of theirs "collectd": of
+ * one that is neither root's nor the caller's, or is in another user namespace,
+ * doctor says only that it is there. Nothing that a process has chosen, such as
+ * its arguments, becomes part of advice. */
 #include "doctor.h"
 #include "region/layout.h"
 #include "text.h"
@@ -8,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define COLLECTD "collectd"
 #define COLLECTDS_MAX 8
@@ -20,26 +26,27 @@
 
 struct collectd {
   char pid[32];
-  char config[FACT_SIZE]; /* the file that option -C names, or "" */
   struct rights rights;
+  bool is_foreign; /* somebody else's */
   /* From the memory map of the process, which only root and its own user may
    * read. */
   enum { PLUGIN_UNKNOWN, PLUGIN_ABSENT, PLUGIN_LOADED } plugin;
 };
 
-/* Writes the path of the configuration file that option -C names, or "".
- * Returns false if the process has no command line: it has ended, but its
- * parent has not waited for it. */
-static bool find_config(char path[FACT_SIZE], const char *proc,
-                        const char *pid) {
-  char line[4096] = ""; /* ends with two NULs, in case -C is the last word */
-  size_t length = process_read(line, sizeof(line) - 1, proc, pid, "cmdline");
-  path[0] = '\0';
-  for (const char *word = line; word < line + length; word += strlen(word) + 1)
-    if (strncmp(word, "-C", 2) == 0)
-      snprintf(path, FACT_SIZE, "%s",
-               word[2] != '\0' ? word + 2 : word + strlen(word) + 1);
-  return length > 0;
+static bool is_ours(unsigned uid) { return uid == 0 || uid == geteuid(); }
+
+/* A setuid program has the user who started it as its real one. */
+static bool is_foreign(const struct doctor *doctor,
+                       const struct collectd *collectd) {
+  char path[FACT_SIZE], theirs[64] = "", ours[64] = "";
+  snprintf(path, sizeof(path), "%.200s/%.31s/ns/user", doctor->proc,
+           collectd->pid);
+  bool is_known = readlink(path, theirs, sizeof(theirs) - 1) > 0;
+  snprintf(path, sizeof(path), "%.200s/self/ns/user", doctor->proc);
+  is_known &= readlink(path, ours, sizeof(ours) - 1) > 0;
+  return !is_ours(collectd->rights.uid) ||
+         !is_ours(collectd->rights.real_uid) ||
+         (is_known && strcmp(theirs, ours) != 0);
 }
 
 /* Finds out whether the plugin is loaded. */
@@ -60,7 +67,7 @@ static void read_map(struct collectd *collectd, const char *proc) {
  * has not executed its program yet. */
 static bool read_process(struct collectd *collectd, const struct doctor *doctor,
                          const char *pid) {
-  char name[32], parent[32];
+  char name[32], parent[32], line[2];
   *collectd = (struct collectd){0};
   process_read(name, sizeof(name), doctor->proc, pid, "comm");
   if (strtol(pid, NULL, 10) <= 0 || strcmp(name, "collectd\n") != 0)
@@ -70,19 +77,29 @@ static bool read_process(struct collectd *collectd, const struct doctor *doctor,
   snprintf(parent, sizeof(parent), "%ld", collectd->rights.parent);
   process_read(name, sizeof(name), doctor->proc, parent, "comm");
   if (strcmp(name, "collectd\n") == 0 ||
-      !find_config(collectd->config, doctor->proc, pid))
+      process_read(line, sizeof(line), doctor->proc, pid, "cmdline") == 0)
     return false;
-  read_map(collectd, doctor->proc);
+  collectd->is_foreign = is_foreign(doctor, collectd);
+  if (!collectd->is_foreign)
+    read_map(collectd, doctor->proc);
   return true;
 }
 
-static size_t find_processes(struct collectd *found,
-                             const struct doctor *doctor) {
+/* Finds the processes of root and the caller, and one of each that is not. */
+static size_t find_processes(struct collectd *found, struct collectd *foreign,
+                             int *foreign_len, const struct doctor *doctor) {
   size_t len = 0;
   DIR *dir = opendir(doctor->proc);
   for (struct dirent *entry;
-       dir != NULL && len < COLLECTDS_MAX && (entry = readdir(dir)) != NULL;)
-    len += read_process(&found[len], doctor, entry->d_name);
+       dir != NULL && len < COLLECTDS_MAX && (entry = readdir(dir)) != NULL;) {
+    if (!read_process(&found[len], doctor, entry->d_name))
+      continue;
+    if (found[len].is_foreign) {
+      *foreign = found[len];
+      ++*foreign_len;
+    } else
+      len++;
+  }
   if (dir != NULL)
     closedir(dir);
   return len;
@@ -94,24 +111,20 @@ static size_t find_processes(struct collectd *found,
 
 static void check_loaded(struct doctor *doctor,
                          const struct collectd *collectd) {
-  const char *config = collectd->config;
-  char advice[3 * FACT_SIZE];
-  if (collectd->plugin == PLUGIN_UNKNOWN) {
-    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING,
-               "run percore doctor as root",
-               "unknown: collectd runs as another user");
-    return;
-  }
-  snprintf(
-      advice, sizeof(advice),
-      "add the line 'LoadPlugin percore' to %.255s, unless it is there" RESTART
-      "; 'collectd -T%s%.255s' shows what collectd refuses",
-      config[0] != '\0' ? config : "collectd.conf",
-      config[0] != '\0' ? " -C " : "", config);
   bool is_loaded = collectd->plugin == PLUGIN_LOADED;
-  doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING,
-             is_loaded ? NULL : advice, "percore is %s",
-             is_loaded ? "loaded" : "not loaded");
+  if (collectd->plugin == PLUGIN_UNKNOWN)
+    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_NOTE,
+               "run percore doctor as root",
+               "pid %s: whether it has loaded percore cannot be seen",
+               collectd->pid);
+  else
+    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING,
+               is_loaded ? NULL
+                         : "add the line 'LoadPlugin percore' to its "
+                           "configuration, unless it is there" RESTART
+                           "; 'collectd -T' shows what collectd refuses",
+               "pid %s has %sloaded percore", collectd->pid,
+               is_loaded ? "" : "not ");
 }
 
 static void check_rights_of(struct doctor *doctor,
@@ -125,47 +138,76 @@ static void check_rights_of(struct doctor *doctor,
     doctor_say(doctor, COLLECTD, "counters",
                VERDICT_NOTE, /* because Source may be "idle" */
                counts ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
-               counts ? "collectd may read counters"
-                      : "collectd may not read counters: it lacks CAP_PERFMON");
+               "pid %s may %sread counters%s", collectd->pid,
+               counts ? "" : "not ", counts ? "" : ": it lacks CAP_PERFMON");
   doctor_say(doctor, COLLECTD, "regions", VERDICT_MISSING,
              reads ? NULL : EDIT "SupplementaryGroups=percore" RESTART,
-             reads ? "collectd may read regions"
-                   : "collectd may not read regions: it is not in the group "
-                     "percore");
+             "pid %s may %sread regions%s", collectd->pid, reads ? "" : "not ",
+             reads ? "" : ": it is not in the group percore");
+}
+
+/* Writes the runtime directory that the environment of a process names, or the
+ * usual one. */
+static void find_directory(char path[FACT_SIZE], const struct doctor *doctor,
+                           const struct collectd *collectd) {
+  static char environment[1 << 16];
+  static const char name[] = "PERCORE_RUNTIME_DIR=";
+  size_t length = process_read(environment, sizeof(environment), doctor->proc,
+                               collectd->pid, "environ");
+  snprintf(path, FACT_SIZE, "%s", REGION_RUNTIME_DIR);
+  for (const char *word = environment; word < environment + length;
+       word += strlen(word) + 1)
+    if (strncmp(word, name, strlen(name)) == 0 && word[strlen(name)] != '\0')
+      snprintf(path, FACT_SIZE, "%s", word + strlen(name));
 }
 
 /* A collectd in a container or with PrivateTmp= and the like may see another
  * directory under the same name. */
-static void check_namespace(struct doctor *doctor,
-                            const struct collectd *collectd) {
-  char path[3 * FACT_SIZE];
+static void check_directory_of(struct doctor *doctor,
+                               const struct collectd *collectd) {
+  char path[3 * FACT_SIZE], theirs_path[FACT_SIZE];
   struct stat ours, theirs = {0};
   const char *directory = region_runtime_dir();
   snprintf(path, sizeof(path), "%.300s/%.31s/root", doctor->proc,
            collectd->pid);
   if (stat(path, &theirs) != 0 || stat(directory, &ours) != 0)
     return;
+  find_directory(theirs_path, doctor, collectd);
   snprintf(path, sizeof(path), "%.300s/%.31s/root%s", doctor->proc,
-           collectd->pid, directory);
+           collectd->pid, theirs_path);
   if (stat(path, &theirs) == 0 && theirs.st_ino == ours.st_ino &&
       theirs.st_dev == ours.st_dev)
     return;
+  bool is_same = strcmp(theirs_path, directory) == 0;
   doctor_say(doctor, COLLECTD, "namespace", VERDICT_MISSING,
-             "mount this directory into the container in which collectd runs",
-             "collectd does not see the regions in %s: it has other mounts or "
-             "another root directory",
-             directory);
+             is_same ? "mount this directory into the container in which "
+                       "collectd runs"
+                     : "set PERCORE_RUNTIME_DIR to the same directory for "
+                       "collectd, its producers and percore, or for none",
+             is_same ? "pid %s does not see the regions in %s: it has other "
+                       "mounts or another root directory"
+                     : "pid %s does not see the regions in %s: its "
+                       "PERCORE_RUNTIME_DIR names %s",
+             collectd->pid, directory, theirs_path);
 }
 
 /* Of several processes, those that have not loaded percore do not matter,
  * unless none has. */
 void check_collectd(struct doctor *doctor) {
-  struct collectd found[COLLECTDS_MAX];
-  size_t len = find_processes(found, doctor);
+  struct collectd found[COLLECTDS_MAX], foreign;
+  int foreign_len = 0;
+  size_t len = find_processes(found, &foreign, &foreign_len, doctor);
   bool any = false;
   for (size_t i = 0; i < len; i++)
     any |= found[i].plugin != PLUGIN_ABSENT;
-  if (len == 0)
+  if (foreign_len > 0)
+    doctor_say(doctor, COLLECTD, "running", VERDICT_NOTE,
+               "run percore doctor as the user of a collectd that you trust, "
+               "to have it judged",
+               "%d of others (the last: pid %s of user %u), which were not "
+               "looked at",
+               foreign_len, foreign.pid, foreign.rights.uid);
+  else if (len == 0)
     doctor_say(doctor, COLLECTD, "running", VERDICT_MISSING,
                "install collectd and collectd-plugin-percore, unless they are "
                "installed; 'collectd -T' shows what collectd refuses; then: "
@@ -179,6 +221,6 @@ void check_collectd(struct doctor *doctor) {
       continue;
     check_loaded(doctor, collectd);
     check_rights_of(doctor, collectd);
-    check_namespace(doctor, collectd);
+    check_directory_of(doctor, collectd);
   }
 }

@@ -298,15 +298,12 @@ class Collectd:
     """collectd in a temporary directory. A thread reads the values that it prints."""
 
     def __init__(self, percore="", interval=1, plugins=(), extra="",
-                 to_files=False, read_threads=5, pollers=False,
-                 report_self=True):
+                 to_files=False, read_threads=5, report_self=True):
         """percore: the lines of <Plugin percore>, or None if percore is not loaded.
         plugins: other plugins, in the order in which they are loaded. "before" and
         "after" are copies of the plugin probe; they are loaded before and after
-        percore. pollers: whether programs are asked that poll; the default is not that
-        of the plugin, because those of other tests may run at the same time.
-        report_self: whether all figures of percore itself are reported, which say how
-        late values are."""
+        percore. report_self: whether all figures of percore itself are reported, which
+        say how late values are."""
         self.directory = tempfile.mkdtemp(prefix="percore-test-")
         atexit.register(self.remove)
         os.chmod(self.directory, 0o755)
@@ -323,9 +320,6 @@ class Collectd:
         load += [name for name in plugins if name != "before"]
         for name in ["csv", "logfile"] + load:
             self.copy_plugin(name)
-        if percore is not None and not pollers:
-            percore += ("\n<Pollers>\nDPDK false\nOpenvSwitch false\n"
-                        "</Pollers>")
         if percore is not None and report_self:
             percore += "\n<Load>\nReportSelf true\n</Load>"
         self.write_config(percore, interval, load, extra, to_files,

@@ -133,10 +133,37 @@ def test_wrong_group():
     missing("chgrp root /run/percore; run; check", "directory", "chgrp percore")
 
 
+AS_NOBODY = ("chown nobody $place; run setpriv --reuid=65534 --regid=65534 "
+             "--clear-groups; ")
+
+
 def test_outside_the_group():
-    """a collectd that runs as a user outside the group percore fails"""
-    missing("chown nobody $place; run setpriv --reuid=65534 --regid=65534 "
-            "--clear-groups; check", "regions", "SupplementaryGroups=percore")
+    """a collectd that runs as a user outside the group percore fails, if this user or
+    root asks who may look at it"""
+    missing(AS_NOBODY + "setpriv --reuid=65534 --regid=65534 --clear-groups "
+            "$percore doctor --check; echo \"status $?\"", "regions",
+            "SupplementaryGroups=percore")
+
+
+def test_of_another_user():
+    """of a collectd of another user only its presence is told, and the host passes"""
+    said, status = verdict(AS_NOBODY + "check; $percore doctor")
+    check(status == 0, said)
+    check("of user 65534), which were not looked at" in said, said)
+
+
+def test_as_another_user():
+    """what a user may not see of root's collectd is no fault of the host"""
+    said, status = verdict(
+        "run; setpriv --reuid=65534 --regid=65534 --clear-groups $percore doctor "
+        "--check; echo \"status $?\"")
+    check(status == 0, said)
+
+
+def test_another_directory():
+    """a collectd whose environment names another runtime directory fails"""
+    missing("mkdir /run/a; run env PERCORE_RUNTIME_DIR=/run/a; check", "namespace",
+            "its PERCORE_RUNTIME_DIR names /run/a", "set PERCORE_RUNTIME_DIR")
 
 
 def test_not_loaded():

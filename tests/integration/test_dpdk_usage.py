@@ -41,7 +41,7 @@ def compare(rate):
     rate."""
     core, prefix = online_cores()[-1], f"percore{os.getpid()}"
     sockets = os.path.join(ROOT, "run/dpdk", prefix)
-    pollers = (f'<Pollers>\nSocket "DPDK" "{sockets}/dpdk_telemetry.v2"\n'
+    pollers = (f'<Pollers>\nSocket "{sockets}/dpdk_telemetry.v2"\n'
                "</Pollers>")
     with RootDir() as runtime, Child(
             # Its core is its own: which rounds other tasks interrupt, only
@@ -53,7 +53,7 @@ def compare(rate):
              "-m", "64", "--no-pci", f"--file-prefix={prefix}", "--vdev",
              "net_null0", "--vdev", "net_ring0", "--", "--rate", str(rate)],
             stdout=subprocess.PIPE, text=True) as program, \
-            Collectd(pollers, interval=1, pollers=True) as collectd:
+            Collectd(pollers, interval=1) as collectd:
         check("forwarding\n" in program.stdout, "the producer does not start")
         collectd.start()
         collectd.wait_for(lambda: os.path.exists(runtime.socket("pollers")), 30,

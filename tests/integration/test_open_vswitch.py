@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The useful load of a real Open vSwitch with DPDK, which collectd asks by itself. Its
+"""The useful load of a real Open vSwitch with DPDK, which collectd is told of in a line. Its
 port is DPDK's net_null, which always has packets: while it is up, each round of the
 switch's thread has work, and while it is down, none has. So the truth is the CPU time
 that the thread has while the port is up. It takes two minutes, with
@@ -116,6 +116,10 @@ class Switch:
         [control] = glob.glob(f"{self.directory}/*.{self.process.pid}.ctl")
         return self.run("ovs-appctl", "-t", control, *words)
 
+    def option(self):
+        """Returns the block of collectd.conf."""
+        return f'<Pollers>\nSocket "{self.directory}/ovs-*.ctl"\n</Pollers>'
+
     def bring(self, state):
         self.tell("netdev-dpdk/set-admin-state", "p0", state)
         self.state = state
@@ -183,7 +187,7 @@ def test_useful():
     points: none, all, a part, and all beside another program on its core"""
     need_switch()
     with RuntimeDir(), Switch() as switch, \
-            Collectd(interval=1, pollers=True).start() as collectd:
+            Collectd(switch.option(), interval=1).start() as collectd:
         collectd.wait_for_value(USEFUL, seconds=LOOK_S + 2 * PERIOD_S)
         try_share(switch, collectd, 0, "no packets")
         try_share(switch, collectd, 1, "always packets")
@@ -202,7 +206,7 @@ def test_changes():
     is too large, and no other value late; a switch that starts again is found"""
     need_switch()
     with RuntimeDir(), Switch() as switch, \
-            Collectd(interval=1, pollers=True).start() as collectd:
+            Collectd(switch.option(), interval=1).start() as collectd:
         collectd.wait_for_value(USEFUL, seconds=LOOK_S + 2 * PERIOD_S)
         switch.work(0.1, 2 * PERIOD_S)
         begin = len(collectd.of(USEFUL))

@@ -13,8 +13,8 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (BUILD, Child, Collectd, check, least_of_tries,  # noqa: E402
-                     online_cores, run_all, say, stop, wait_for)
+from harness import (BUILD, Child, Collectd, Skip, check, is_root,  # noqa: E402
+                     least_of_tries, online_cores, run_all, say, stop, wait_for)
 from producers import RuntimeDir  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -68,6 +68,11 @@ def percore(*arguments):
     return done.stdout
 
 
+def sockets(programs):
+    lines = "\n".join(f'Socket "{program.path}"' for program in programs)
+    return f"<Pollers>\n{lines}\n</Pollers>"
+
+
 def useful(core):
     return f"percore-{core}/percent-useful"
 
@@ -79,7 +84,7 @@ def mean(values):
 def off_by(core, programs):
     """Returns how many points the useful load of a core differs from what the programs
     have done: each is useful for half of its CPU time."""
-    with Collectd(interval=1, pollers=True).start() as collectd:
+    with Collectd(sockets(programs), interval=1).start() as collectd:
         # Open vSwitch is asked every 5 s, and is known from the second answer on.
         wait_for(lambda: len(programs[-1].questions()) >= 2, "no questions", 20)
         collectd.wait_for_reads(1)
@@ -141,8 +146,8 @@ def test_hostile():
                for habit in HABITS}
         stopped = stack.enter_context(Fake("dpdk", first, 1))
         stop(stopped)
-        collectd = stack.enter_context(
-            Collectd(interval=0.5, pollers=True).start())
+        collectd = stack.enter_context(Collectd(
+            sockets([good, *bad.values(), stopped]), interval=0.5).start())
         collectd.wait_for_value(useful(last), count=10)
         values = collectd.of(useful(last))
         collectd.check_gaps(values, 0.75)
@@ -152,9 +157,9 @@ def test_hostile():
         log = collectd.log()
         for habit, why in HABITS.items():
             says = [line for line in log.splitlines()
-                    if f", pid {bad[habit].pid}: " in line]
+                    if f"{bad[habit].path}, pid {bad[habit].pid}, " in line]
             check(len(says) == 1 and why in says[0], f"{habit}: {says}")
-        check(f", pid {stopped.pid}: it does not answer" in log, log)
+        check(f", pid {stopped.pid}, user 0: it does not answer" in log, log)
         check("stuck" not in log, log)
         check(good.poll() is None, "the good program has ended")
         took = collectd.stop()
@@ -167,15 +172,14 @@ def test_restart():
     large, and one that has ended has no more values; neither is a worker that is stuck"""
     core = online_cores()[-1]
     with RuntimeDir(), Fake("dpdk", core, 5) as fake, Collectd(
-            f'<Pollers>\nDPDK false\nSocket "DPDK" "{fake.path}"\n</Pollers>',
-            interval=0.5, pollers=True).start() as collectd:
+            sockets([fake]), interval=0.5).start() as collectd:
         collectd.wait_for_value(useful(core), count=3)
         fake.restart()
         collectd.wait_for_value(useful(core),
                                 count=len(collectd.of(useful(core))) + 6)
         fake.kill()
         fake.wait()
-        collectd.wait_for(lambda: f", pid {fake.pid}: Connection refused"
+        collectd.wait_for(lambda: f", pid {fake.pid}, user 0: Connection refused"
                           in collectd.log(), 20, "the end")
         ended = len(collectd.of(useful(core)))
         collectd.wait_for_reads(3)
@@ -185,33 +189,83 @@ def test_restart():
         check("stuck" not in collectd.log(), collectd.log())
 
 
-def test_off():
-    """a program is not asked if it is ignored, or its dialect is off"""
+# A collectd or percore whose /run has nothing but sockets of fakes.
+PLACES = """mount -t tmpfs -o mode=755 none /run
+for each in $places; do
+  mkdir -p /run/${each%=*} && mount --bind ${each#*=} /run/${each%=*}
+done
+exec "$@" """
+
+
+def at_places(**places):
+    text = " ".join(f"{place.replace('_', '/')}={fake.directory}"
+                    for place, fake in places.items())
+    return ["env", f"places={text}", "unshare", "--mount", "sh", "-ec", PLACES,
+            "sh"]
+
+
+def need_root():
+    if not is_root():
+        raise Skip("a mount namespace needs root")
+
+
+def test_usual_places():
+    """UsualPlaces asks programs at the usual places, but not where a user may write, and
+    no other; without a block none is asked"""
+    need_root()
     core = online_cores()[-1]
-    for options in ("DPDK false", 'Ignore "python3"'):
-        with RuntimeDir(), Fake("dpdk", core, 1) as fake, \
-                Collectd(f"<Pollers>\n{options}\n</Pollers>", interval=0.2,
-                         pollers=True).start() as collectd:
+    with RuntimeDir(), Fake("dpdk", core, 1) as good, \
+            Fake("dpdk", core, 1) as sticky, Fake("dpdk", core, 1) as foreign, \
+            Fake("dpdk", core, 1) as elsewhere:
+        os.chmod(sticky.directory, 0o1777)
+        os.chown(foreign.directory, 4242, 0)
+        before = at_places(dpdk_good=good, dpdk_sticky=sticky,
+                           dpdk_foreign=foreign, other=elsewhere)
+        with Collectd("<Pollers>\nUsualPlaces true\n</Pollers>",
+                      interval=0.2).start(before=before) as collectd:
+            collectd.wait_for_value(useful(core), count=3)
+            log = collectd.log()
+        check("poller DPDK at /run/dpdk/good/dpdk_telemetry.v2, pid "
+              f"{good.pid}, user 0: its useful load is read" in log, log)
+        for name in ("sticky", "foreign"):
+            check(f"at /run/dpdk/{name}/dpdk_telemetry.v2: others than root can "
+                  f"change /run/dpdk/{name}, " in log, log)
+        asked = len(good.questions())
+        with Collectd(interval=0.2).start(before=before) as collectd:
             collectd.wait_for_reads(4)
-            check(not fake.questions(), f"{options} has no effect")
+        check(len(good.questions()) == asked, "there was no block")
+        for fake in (sticky, foreign, elsewhere):
+            check(not fake.questions(), "it was asked")
 
 
 def test_doctor():
     """doctor says which programs are asked, and why others have no useful load"""
+    need_root()
     core = online_cores()[-1]
     with RuntimeDir(), Fake("dpdk", core, 1) as good, \
             Fake("dpdk", core, 1, "empty") as empty, \
-            Fake("ovs", core, 1, "mute") as mute:
-        findings = {each["value"].split(":")[0]: each for each
-                    in json.loads(percore("doctor", "--json"))["findings"]
+            Fake("dpdk", core, 1) as foreign, Fake("ovs", core, 1, "mute") as mute:
+        os.chown(foreign.directory, 4242, 0)
+        places = at_places(dpdk_good=good, dpdk_empty=empty,
+                           dpdk_foreign=foreign, openvswitch=mute)
+        done = subprocess.run([*places, PERCORE, "doctor", "--json"],
+                              capture_output=True, text=True, check=False,
+                              timeout=60)
+        findings = {each["value"].split("/")[3].split(",")[0]: each for each
+                    in json.loads(done.stdout)["findings"]
                     if each["group"] == "pollers"}
         say(str(findings))
-        expected = {good: ("is read", None), mute: ("does not answer", None),
-                    empty: ("does not tell", "rte_lcore_register_usage_cb")}
-        for fake, (value, advice) in expected.items():
-            found = findings[f"pid {fake.pid}"]
-            check(value in found["value"], str(found))
-            check((advice or "") in found.get("advice", ""), str(found))
+        expected = {"good": (f"pid {good.pid}, user 0: its useful load is read",
+                             None),
+                    "empty": (f"pid {empty.pid}, user 0: it does not tell",
+                              "rte_lcore_register_usage_cb"),
+                    "foreign": ("others than root can change", "<Pollers>"),
+                    "ovs-vswitchd.1.ctl": ("does not answer", None)}
+        check(set(findings) == set(expected), str(findings))
+        for name, (value, advice) in expected.items():
+            check(value in findings[name]["value"], str(findings[name]))
+            check((advice or "") in findings[name].get("advice", ""),
+                  str(findings[name]))
 
 
 run_all(globals())

@@ -22,9 +22,9 @@ from producers import (ETH0, MEMBER, SEALS, GroupDir, Impostor, Producer, Runtim
                        hello, memory_of)
 
 INTERVAL = 0.2
+SILENT = "percore_host-self/gauge-regions_silent"
 GOOD = "percore_host_good_port_packets-all/derive-eth0"
 REGIONS = "percore_host-self/gauge-regions"
-SILENT = "percore_host-self/gauge-regions_silent"
 MOST_PASSED = 253  # the most descriptors that one message can pass
 
 
@@ -357,42 +357,6 @@ def test_rush_of_connections():
             check("is gone" not in log and "is back" not in log, log)
             check(set(value.value for value in collectd.of(REGIONS)) == {1},
                   "the region was not read in some interval")
-
-
-CROWD = """
-import os, socket, sys
-os.setgroups([]), os.setgid(65534), os.setuid(65534)
-mutes = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-         for _ in range(300)]
-for number, mute in enumerate(mutes):
-    mute.bind(f"{sys.argv[1]}/crowd@{number}.sock")
-    mute.listen()
-print("ok", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_one_user_leaves_room_for_others():
-    """300 sockets of one user that listen but send nothing leave room for other users:
-    a region of another user that appears later is read, and one message is logged"""
-    if not is_root():
-        raise Skip("needs root, to serve regions as another user")
-    with RuntimeDir() as runtime, \
-            Child([sys.executable, "-c", CROWD, runtime.path], text=True,
-                  stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd, \
-            Collectd(interval=INTERVAL) as collectd:
-        check(crowd.stdout.readline() == "ok\n", "the crowd did not start")
-        collectd.start()
-        collectd.wait_for(lambda: collectd.of(SILENT) and
-                          collectd.of(SILENT)[-1].value > 100, 30, "the crowd")
-        with start_good():
-            collectd.wait_for_value(GOOD)
-            check_good(collectd, 10)
-            silent = collectd.of(SILENT)[-1].value
-            log = collectd.log()
-            check(silent == 128, f"{silent} regions of one user have a place")
-            check(log.count("further regions of user 65534 are not read") == 1, log)
-            check(collectd.stop() < 1, "collectd did not stop in time")
 
 
 def children_of(pid):

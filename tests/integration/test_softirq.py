@@ -120,7 +120,8 @@ def test_not_asked():
         collectd.wait_for_value("percore-0/percent-load", 60, count=2)
         check(bpf_programs("on_softirq_entry") <= before, "a program was loaded")
         collectd.stop()
-        check(not any("softirq" in value.identifier
+        check(not any("percent-softirq_" in value.identifier and
+                      value.identifier.startswith("percore-")
                       for value in collectd.values), "softirq was reported")
 
 

@@ -63,7 +63,7 @@ tests_unit_test_programs_LDFLAGS = \
 	-Wl,--wrap=statfs,--wrap=lstat,--wrap=mkdir,--wrap=mount,--wrap=umount2 \
 	-Wl,--wrap=chmod,--wrap=unlink,--wrap=syscall,--wrap=fopen
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
-tests_unit_test_machine_LDFLAGS = -Wl,--wrap=pread
+tests_unit_test_machine_LDFLAGS = -Wl,--wrap=pread,--wrap=fstatfs
 tests_unit_test_probe_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_proof_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_idle_LDADD = $(CYCLES_TEST_LDADD)

@@ -21,7 +21,7 @@ libpluginunit_la_SOURCES = \
 libpluginunit_la_CPPFLAGS = $(plugin_unit_cppflags)
 # A library precedes those whose functions it calls; libplugin calls the fake collectd.
 plugin_unit_ldadd = libpluginunit.la libregionunit.la libplugin.la \
-	libpluginunit.la $(plugin_pollers) libwake.la libmap.la libboard.la libregion.la libcycles.la $(UNIT_LIBS) -lm
+	libpluginunit.la libpollers.la libwake.la libmap.la libboard.la libregion.la libcycles.la $(UNIT_LIBS) -lm
 
 tests_unit_test_plugin_config_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_config_LDADD = $(plugin_unit_ldadd)

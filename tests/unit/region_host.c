@@ -14,6 +14,7 @@ size_t host_memory_max;
 size_t host_values_max;
 uint32_t host_cores;
 uint64_t (*host_now_ns)(void *);
+unsigned host_looks;
 uint64_t began_ns;
 bool host_settles;
 
@@ -34,10 +35,10 @@ static bool serve_all(void *argument, uint64_t ns) {
   return true;
 }
 
-uint64_t hours_pass(void *argument) {
+uint64_t time_passes(void *argument) {
   static uint64_t now_ns;
   (void)argument;
-  return now_ns += 3600 * SECOND;
+  return now_ns += SECOND / 1000 / host_looks;
 }
 
 static bool is_wanted(void *argument) {
@@ -89,30 +90,18 @@ void begin_watch(const char *lines) {
   play_round(SECOND);
 }
 
-/* A file has the time of the last tick, so a file of this tick would look old,
- * too. */
-void age_sockets(void) {
-  watch->tried_ns = clock_now_ns(CLOCK_REALTIME) + 1;
-  while (clock_now_ns(CLOCK_REALTIME_COARSE) < watch->tried_ns)
-    ;
-}
-
-void play_until_tried(const char *path) {
-  struct stat file;
-  assert_return_code(lstat(path, &file), errno);
-  while ((file.st_ino + watch->round) % 32 != 1)
-    play_round(SECOND);
-}
-
-void set_clock_seen_before(int64_t seconds) {
-  watch->clock_ns -= (uint64_t)seconds * SECOND;
-}
-
 static bool owes(void) {
   for (struct region_budget *b = watch->budgets; b != NULL; b = b->next)
     for (struct region_sum *sum = b->sums; sum != NULL; sum = sum->next)
-      if (sum->open == 0 && region_sum_owes(sum))
+      if (region_sum_owes(sum))
         return true;
+  return false;
+}
+
+static bool is_partial(void) {
+  for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
+    if (i->next_table < i->input_count)
+      return true;
   return false;
 }
 
@@ -122,10 +111,8 @@ static void describe_round(void) {
                              .regions_silent = watch->silent,
                              .regions_stale = watch->stale,
                              .workers_stuck = watch->stuck,
+                             .partial = is_partial(),
                              .events_len = fake.notifications_len};
-  for (struct region_budget *b = watch->budgets; b != NULL; b = b->next)
-    for (struct region_sum *sum = b->sums; sum != NULL; sum = sum->next)
-      last.partial |= sum->open > 0;
   for (size_t i = 0; i < fake.values_len; i++)
     last.host_len +=
         strncmp(fake.values[i].list.plugin, "percore_host_", 13) == 0;
@@ -167,6 +154,7 @@ void set_up(void) {
   host_cores = 4;
   host_settles = true;
   host_now_ns = NULL;
+  host_looks = 128;
 }
 
 void end_producer(unsigned place) {
@@ -176,9 +164,8 @@ void end_producer(unsigned place) {
 }
 
 void fill_log(void) {
-  for (uid_t user = 1; user <= 1000; user++)
-    (void)region_log_takes(
-        (struct region_about){.log = &watch->log, .uid = user});
+  for (int line = 0; line < REGION_LOG_LINES; line++)
+    (void)region_log_takes((struct region_about){.log = &watch->log});
 }
 
 void abandon_producer(unsigned place) { region_server_close(served[place]); }
@@ -188,8 +175,6 @@ static void free_watch(void) {
   struct region_sum *sum;
   if (watch == NULL)
     return;
-  if (watch->directory != NULL)
-    closedir(watch->directory);
   for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
     i->served_ns = 0;
   watch->now.monotonic_ns = UINT64_MAX;

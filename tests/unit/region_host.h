@@ -35,8 +35,10 @@ struct region_value {
 extern struct host_round *snapshot;
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
-/* For host_now_ns: each look at the clock shows a later hour. */
-uint64_t hours_pass(void *argument);
+/* For host_now_ns: a region's turn ends after host_looks looks at the clock,
+ * and no region has a second turn in a round. */
+uint64_t time_passes(void *argument);
+extern unsigned host_looks;    /* 128 */
 extern size_t host_memory_max; /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max; /* MaxValues; 0: 20000 */
 extern uint32_t host_cores;    /* of producers; 4 */
@@ -61,17 +63,6 @@ double room_of_core(int core, double load);
 
 /* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);
-
-/* Makes the sockets that exist look as if they had been bound long ago. */
-void age_sockets(void);
-
-/* Plays rounds until an old socket that was not connected to has just been
- * tried again. The next 31 rounds do not try it. */
-void play_until_tried(const char *path);
-
-/* Makes it look as if the clock had been set by so many seconds since the last
- * scan of the directory. */
-void set_clock_seen_before(int64_t seconds);
 
 /* Plays a round after the clock was set back. */
 void play_round_set_back(void);

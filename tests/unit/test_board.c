@@ -128,6 +128,33 @@ TEST(what_is_published_is_read) {
   assert_int_equal(board_reader_average(reader, 20), BOARD_COLUMNS);
 }
 
+static uint32_t highest_row;
+
+int __real_percore_row_add_at(struct percore_region *region, uint32_t table,
+                              uint32_t row, const char *name, uint64_t id);
+int __wrap_percore_row_add_at(struct percore_region *region, uint32_t table,
+                              uint32_t row, const char *name, uint64_t id);
+int __wrap_percore_row_add_at(struct percore_region *region, uint32_t table,
+                              uint32_t row, const char *name, uint64_t id) {
+  highest_row = row > highest_row ? row : highest_row;
+  return __real_percore_row_add_at(region, table, row, name, id);
+}
+
+TEST(a_core_above_those_at_the_start_has_no_row) {
+  static int more_nodes[CORES + 1], more_siblings[CORES + 1];
+  static struct core_figures more[CORES + 1];
+  publish();
+  memcpy(more, cores, sizeof(cores));
+  more[CORES] = cores[0];
+  more[CORES].core = CORES;
+  snapshot.cores = more;
+  snapshot.cores_len = topology.cores_len = CORES + 1;
+  topology.node = more_nodes;
+  topology.sibling = more_siblings;
+  publish();
+  assert_int_equal(highest_row, CORES - 1);
+}
+
 TEST(until_the_next_picture_is_due_the_last_one_is_true) {
   publish();
   uint64_t published_ns = now_ns();

@@ -31,14 +31,17 @@ static void add_collectd(const char *pid, const char *groups) {
   temp_tree_write(&place.tree, path, "collectd\n");
   snprintf(path, sizeof(path), "/proc/%s/status", pid);
   snprintf(text, sizeof(text),
-           "PPid:\t1\nUid:\t1\t1000\t1\t1\nGid:\t4\t4\t4\t4\n"
+           "PPid:\t1\nUid:\t%u\t%u\t1\t1\nGid:\t4\t4\t4\t4\n"
            "Groups:\t27 %s \nCapEff:\t0000004000000000\n",
-           groups);
+           geteuid(), geteuid(), groups);
   temp_tree_write(&place.tree, path, text);
   snprintf(path, sizeof(path), "/proc/%s/cmdline", pid);
   temp_tree_write(&place.tree, path, "/usr/sbin/collectd");
   snprintf(path, sizeof(path), "/proc/%s/maps", pid);
   temp_tree_write(&place.tree, path, MAPPED);
+  snprintf(path, sizeof(path), "/proc/%s/environ", pid);
+  snprintf(text, sizeof(text), "PERCORE_RUNTIME_DIR=%.150s", place.run);
+  temp_tree_write(&place.tree, path, text);
   snprintf(link, sizeof(link), "%s/%s/root", place.proc, pid);
   assert_int_equal(symlink(place.tree.root, link), 0);
 }
@@ -72,7 +75,7 @@ static void begin(void) {
   };
   for (int source = 0; source < SOURCES; source++)
     place.doctor.source[source] =
-        (struct source_facts){.cores = 2, .proof = PROOF_PROVEN};
+        (struct source_facts){.is_available = true, .proof = PROOF_PROVEN};
   place.doctor.source[SOURCE_MPERF].chosen = 2;
 }
 
@@ -192,34 +195,16 @@ TEST(a_core_that_polls_when_idle_is_named_with_advice) {
   assert_advice("idle loop", "without idle=poll");
 }
 
-TEST(on_arm64_no_advice_is_about_x86) {
-  place.doctor.arm64 = true;
-  for (int source = 0; source < SOURCE_BPF; source++)
-    place.doctor.source[source] = (struct source_facts){0};
-  examine();
-  for (int source = 0; source < SOURCE_EVENT; source++) {
-    const char *advice = find(source_name(source))->advice;
-    assert_null(strstr(advice, "mperf"));
-    assert_null(strstr(advice, "MPERF"));
-    assert_non_null(strstr(advice, "cnt_cycles"));
-  }
-}
-
 TEST(everything_missing_is_reported_with_advice) {
   temp_tree_remove(&place.tree);
   place.doctor = (struct doctor){.machine = &place.fake->machine,
                                  .proc = place.proc,
                                  .cores_online = 2,
                                  .group = -1};
-  for (int hypervisor = 0; hypervisor < 2; hypervisor++)
-    for (int rights = 0; rights < 2; rights++) {
-      place.doctor.hypervisor = hypervisor;
-      place.doctor.rights.capabilities = rights ? CAPABILITY_PERFMON : 0;
-      examine();
-      for (size_t i = 0; i < found_len; i++)
-        if (strcmp(found[i].verdict, "ok") != 0)
-          assert_string_not_equal(found[i].advice, "");
-    }
+  examine();
+  for (size_t i = 0; i < found_len; i++)
+    if (strcmp(found[i].verdict, "ok") != 0)
+      assert_string_not_equal(found[i].advice, "");
   assert_false(doctor_has_source(&place.doctor));
   assert_advice("running", "install collectd and collectd-plugin-percore");
   assert_verdict("directory", "missing");
@@ -230,80 +215,11 @@ TEST(everything_missing_is_reported_with_advice) {
   temp_tree_make(&place.tree); /* for end() */
 }
 
-TEST(rights_are_advised_only_for_a_counter_that_exists) {
-  place.doctor.hypervisor = true;
-  place.doctor.rights.capabilities = 0;
-  for (int source = 0; source < SOURCE_IDLE; source++)
-    place.doctor.source[source] = (struct source_facts){0};
-  examine();
-  assert_advice("ref-cycles", "cap_perfmon");
-  assert_advice("mperf", "cap_perfmon");
-  place.doctor.core_pmu = place.doctor.has_mperf = false;
-  examine();
-  assert_null(strstr(find("mperf")->advice, "cap_perfmon"));
-  assert_advice("ref-cycles", "hypervisor");
-}
-
-TEST(a_counter_that_does_not_exist_is_not_said_to_lack_rights) {
-  place.doctor.core_pmu = place.doctor.has_mperf = false;
-  place.doctor.source[SOURCE_REF_CYCLES] = (struct source_facts){
-      .reason = "it cannot be opened: Permission denied (grant CAP_PERFMON)"};
-  examine();
-  assert_string_equal(find("ref-cycles")->value,
-                      "this machine has no core PMU");
-  place.doctor.core_pmu = true;
-  examine();
-  assert_value("ref-cycles", "CAP_PERFMON");
-}
-
-TEST(a_counter_that_a_filter_refuses_is_not_said_to_lack_rights) {
-  place.doctor.hypervisor = true;
-  for (int source = 0; source < SOURCE_IDLE; source++)
-    place.doctor.source[source] = (struct source_facts){0};
-  examine();
-  assert_advice("mperf", "seccomp");
-  assert_advice("ref-cycles", "seccomp");
-  assert_advice("bpf", "seccomp");
-  snprintf(place.doctor.source[SOURCE_BPF].reason, FACT_SIZE,
-           "percore was built without BPF programs");
-  examine();
-  assert_null(strstr(find("bpf")->advice, "pin"));
-}
-
-TEST(with_perf_event_paranoid_minus_1_no_capability_is_needed) {
-  place.doctor.rights.capabilities = 0;
-  place.doctor.source[SOURCE_MPERF].cores = 0;
-  examine();
-  assert_advice("mperf", "cap_perfmon");
-  place.doctor.paranoid = -1;
-  examine();
-  assert_advice("mperf", "seccomp");
-}
-
 TEST(advice_does_not_use_a_runtime_directory_that_is_set_to_nothing) {
   setenv("PERCORE_RUNTIME_DIR", "", 1);
   assert_null(strstr(listing_advice(ENOENT), "$PERCORE_RUNTIME_DIR"));
   setenv("PERCORE_RUNTIME_DIR", "/nonexistent", 1);
   assert_non_null(strstr(listing_advice(ENOENT), "$PERCORE_RUNTIME_DIR"));
-}
-
-TEST(a_source_that_is_proven_on_all_cores_has_no_reason) {
-  struct source_facts *idle = &place.doctor.source[SOURCE_IDLE];
-  idle->proof = PROOF_PROVEN;
-  snprintf(idle->reason, FACT_SIZE, "core 1 was never free enough");
-  examine();
-  assert_null(strstr(find("idle")->value, "never free"));
-  idle->cores--;
-  examine();
-  assert_value("idle", "never free");
-}
-
-TEST(a_sampled_tick_is_reported_wherever_it_matters) {
-  place.doctor.source[SOURCE_IDLE].proof = PROOF_TICK_SAMPLED;
-  examine();
-  assert_verdict("idle", "note");
-  assert_value("idle", "tick-sampled");
-  assert_advice("idle", "nohz");
 }
 
 TEST(a_source_that_must_be_named_is_reported_as_such) {
@@ -335,19 +251,189 @@ TEST(an_unreadable_socket_is_reported_with_reason_and_command) {
   unlink(path);
 }
 
+TEST(what_is_wrong_with_a_source_is_what_the_engine_says) {
+  struct source_facts *source = place.doctor.source;
+  snprintf(source[SOURCE_BPF].reason, FACT_SIZE, "grant CAP_BPF");
+  source[SOURCE_BPF].is_available = false;
+  source[SOURCE_MPERF].proof = PROOF_TICK_SAMPLED;
+  snprintf(source[SOURCE_MPERF].reason, FACT_SIZE, "boot without nohz=off");
+  examine();
+  assert_verdict("bpf", "note");
+  assert_string_equal(find("bpf")->value, "unavailable");
+  assert_string_equal(find("bpf")->advice, "grant CAP_BPF");
+  assert_verdict("mperf", "note");
+  assert_string_equal(find("mperf")->value, "tick-sampled, in use");
+  assert_string_equal(find("mperf")->advice, "boot without nohz=off");
+}
+
+static void set_ids(const char *path, unsigned real, unsigned effective) {
+  char text[64];
+  snprintf(text, sizeof(text), "PPid:\t1\nUid:\t%u\t%u\t1\t1\n", real,
+           effective);
+  temp_tree_write(&place.tree, path, text);
+}
+
 TEST(a_running_collectd_is_judged_by_its_own_rights) {
-  temp_tree_write(&place.tree, "/proc/42/status",
-                  "PPid:\t1\nUid:\t1\t1000\t1\t1\n");
+  set_ids("/proc/42/status", geteuid(), geteuid());
   examine();
   assert_advice("counters", "AmbientCapabilities=CAP_PERFMON");
-  assert_advice("regions", "SupplementaryGroups=percore");
+  if (geteuid() != 0) {
+    assert_advice("regions", "SupplementaryGroups=percore");
+    assert_verdict("regions", "missing");
+  }
   assert_verdict("counters", "note");
-  assert_verdict("regions", "missing");
   /* Without a counter, nothing is lost. */
   place.doctor.core_pmu = place.doctor.has_mperf = false;
   examine();
   for (size_t i = 0; i < found_len; i++)
     assert_string_not_equal(found[i].name, "counters");
+}
+
+/* Process 98 is a child of the collectd 42, process 77 is a collectd of its
+ * own, and process 99 has ended, but its parent has not waited for it. */
+TEST(every_running_collectd_is_reported) {
+  temp_tree_write(&place.tree, "/proc/7/comm", "bash\n");
+  temp_tree_write(&place.tree, "/proc/98/comm", "collectd\n");
+  temp_tree_write(&place.tree, "/proc/98/status", "PPid:\t42\n");
+  temp_tree_write(&place.tree, "/proc/99/comm", "collectd\n");
+  set_ids("/proc/99/status", 0, 0);
+  temp_tree_write(&place.tree, "/proc/99/cmdline", "");
+  temp_tree_write(&place.tree, "/proc/77/comm", "collectd\n");
+  set_ids("/proc/77/status", 0, 0);
+  temp_tree_write(&place.tree, "/proc/77/cmdline", "collectd");
+  temp_tree_write(&place.tree, "/proc/77/maps",
+                  "7f00-7f01 r-xp 0 fd:00 1 /usr/sbin/c\n" MAPPED);
+  char *out = text_of();
+  assert_non_null(strstr(out, "pid 42, uid "));
+  assert_non_null(strstr(out, "pid 77, uid 0"));
+  assert_non_null(strstr(out, "pid 77 has loaded percore"));
+  assert_null(strstr(out, "pid 98"));
+  assert_null(strstr(out, "pid 99"));
+}
+
+TEST(a_collectd_that_has_not_loaded_percore_is_told_what_to_write) {
+  temp_tree_write(&place.tree, "/proc/42/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
+  examine();
+  assert_verdict("LoadPlugin", "missing");
+  assert_string_equal(find("LoadPlugin")->value,
+                      "pid 42 has not loaded percore");
+  assert_advice("LoadPlugin", "'LoadPlugin percore'");
+  assert_advice("LoadPlugin", "'collectd -T'");
+}
+
+TEST(advice_does_not_use_what_a_process_has_chosen) {
+  char path[400];
+  temp_tree_write(&place.tree, "/proc/42/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
+  snprintf(path, sizeof(path), "%s/42/cmdline", place.proc);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "collectd%c-f%c-C%c/home/eve.conf%c", 0, 0, 0, 0);
+  fclose(file);
+  char *out = text_of();
+  assert_non_null(strstr(out, "has not loaded percore"));
+  assert_null(strstr(out, "/home"));
+}
+
+TEST(what_may_not_be_seen_of_a_collectd_is_noted) {
+  char path[400];
+  snprintf(path, sizeof(path), "%s/42/maps", place.proc);
+  unlink(path);
+  snprintf(path, sizeof(path), "%s/42/root", place.proc);
+  unlink(path);
+  examine();
+  assert_verdict("LoadPlugin", "note");
+  assert_value("LoadPlugin", "pid 42: ");
+  assert_advice("LoadPlugin", "as root");
+  assert_int_equal(place.doctor.missing, 0);
+}
+
+/* Would be reported: it has not loaded percore, and sees other regions. */
+static void make_worse(void) {
+  char path[400];
+  temp_tree_write(&place.tree, "/proc/42/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
+  snprintf(path, sizeof(path), "%s%s/run", place.tree.root, place.tree.root);
+  unlink(path);
+}
+
+static void check_not_looked_at(void) {
+  examine();
+  assert_verdict("running", "note");
+  assert_value("running", "pid 42 of user ");
+  for (size_t i = 0; i < found_len; i++) {
+    assert_string_not_equal(found[i].name, "LoadPlugin");
+    assert_string_not_equal(found[i].name, "namespace");
+  }
+  assert_int_equal(place.doctor.missing, 0);
+}
+
+TEST(of_a_collectd_of_another_user_only_its_presence_is_told) {
+  make_worse();
+  set_ids("/proc/42/status", geteuid() + 1, geteuid() + 1);
+  check_not_looked_at();
+}
+
+TEST(of_a_setuid_program_only_its_presence_is_told) {
+  make_worse();
+  set_ids("/proc/42/status", geteuid() + 1, 0);
+  check_not_looked_at();
+}
+
+TEST(of_a_collectd_in_another_user_namespace_only_its_presence_is_told) {
+  char path[400];
+  make_worse();
+  temp_tree_write(&place.tree, "/proc/42/ns/x", "");
+  temp_tree_write(&place.tree, "/proc/self/ns/x", "");
+  snprintf(path, sizeof(path), "%s/42/ns/user", place.proc);
+  assert_int_equal(symlink("user:[2]", path), 0);
+  snprintf(path, sizeof(path), "%s/self/ns/user", place.proc);
+  assert_int_equal(symlink("user:[1]", path), 0);
+  check_not_looked_at();
+  unlink(path);
+  assert_int_equal(symlink("user:[2]", path), 0);
+  examine();
+  assert_verdict("LoadPlugin", "missing");
+}
+
+TEST(a_crowd_of_others_hides_no_collectd) {
+  char path[64];
+  for (int pid = 100; pid < 120; pid++) {
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    temp_tree_write(&place.tree, path, "collectd\n");
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    set_ids(path, geteuid() + 1, geteuid() + 1);
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+    temp_tree_write(&place.tree, path, "collectd");
+  }
+  char *out = text_of();
+  assert_non_null(strstr(out, "20 of others"));
+  assert_non_null(strstr(out, "pid 42 has loaded percore"));
+}
+
+TEST(a_collectd_that_sees_another_runtime_directory_is_reported) {
+  char path[400];
+  snprintf(path, sizeof(path), "%s%s/run", place.tree.root, place.tree.root);
+  unlink(path);
+  examine();
+  assert_verdict("namespace", "missing");
+  assert_value("namespace", "pid 42 ");
+}
+
+TEST(the_runtime_directory_of_a_collectd_is_that_of_its_environment) {
+  char path[400];
+  snprintf(path, sizeof(path), "%s/42/environ", place.proc);
+  for (int same = 0; same < 2; same++) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "A=1%cPERCORE_RUNTIME_DIR=%s%c", 0,
+            same ? place.run : "/tmp/another", 0);
+    fclose(file);
+    examine();
+    assert_int_equal(place.doctor.missing, !same);
+    if (!same) {
+      assert_value("namespace", "/tmp/another");
+      assert_advice("namespace", "set PERCORE_RUNTIME_DIR");
+    }
+  }
 }
 
 TEST(an_unproven_source_is_noted_only_if_a_core_depends_on_it) {
@@ -366,25 +452,6 @@ TEST(an_unproven_source_is_noted_only_if_a_core_depends_on_it) {
 
 /* Process 98 is a child of the collectd 42, process 77 is a collectd of its
  * own, and process 99 has ended, but its parent has not waited for it. */
-TEST(every_running_collectd_is_reported) {
-  temp_tree_write(&place.tree, "/proc/7/comm", "bash\n");
-  temp_tree_write(&place.tree, "/proc/98/comm", "collectd\n");
-  temp_tree_write(&place.tree, "/proc/98/status", "PPid:\t42\n");
-  temp_tree_write(&place.tree, "/proc/99/comm", "collectd\n");
-  temp_tree_write(&place.tree, "/proc/99/status", "PPid:\t1\n");
-  temp_tree_write(&place.tree, "/proc/99/cmdline", "");
-  temp_tree_write(&place.tree, "/proc/77/comm", "collectd\n");
-  temp_tree_write(&place.tree, "/proc/77/status", "PPid:\t1\nUid:\t1\t5\n");
-  temp_tree_write(&place.tree, "/proc/77/cmdline", "collectd");
-  temp_tree_write(&place.tree, "/proc/77/maps",
-                  "7f00-7f01 r-xp 0 fd:00 1 /usr/sbin/c\n" MAPPED);
-  char *out = text_of();
-  assert_non_null(strstr(out, "pid 42, uid 1000"));
-  assert_non_null(strstr(out, "pid 77, uid 5"));
-  assert_null(strstr(out, "pid 98"));
-  assert_null(strstr(out, "pid 99"));
-}
-
 TEST(a_second_collectd_without_percore_does_not_fail_the_host) {
   add_collectd("77", "27");
   temp_tree_write(&place.tree, "/proc/77/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
@@ -408,42 +475,6 @@ TEST(a_stopped_collectd_is_missing_and_can_be_tested) {
   assert_advice("running", "install collectd");
   assert_advice("running", "collectd -T");
   assert_advice("running", "systemctl start collectd");
-}
-
-TEST(a_collectd_that_has_not_loaded_percore_is_told_what_to_write_where) {
-  char path[400];
-  temp_tree_write(&place.tree, "/proc/42/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
-  examine();
-  assert_verdict("LoadPlugin", "missing");
-  assert_advice("LoadPlugin",
-                "add the line 'LoadPlugin percore' to collectd.conf");
-  assert_advice("LoadPlugin", "'collectd -T'");
-  snprintf(path, sizeof(path), "%s/42/cmdline", place.proc);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fprintf(file, "collectd%c-f%c-C%c/mine.conf%c", 0, 0, 0, 0);
-  fclose(file);
-  examine();
-  assert_advice("LoadPlugin", "'LoadPlugin percore' to /mine.conf");
-  assert_advice("LoadPlugin", "'collectd -T -C /mine.conf'");
-}
-
-TEST(a_collectd_that_may_not_be_examined_is_not_said_to_lack_percore) {
-  char path[400];
-  snprintf(path, sizeof(path), "%s/42/maps", place.proc);
-  unlink(path);
-  examine();
-  assert_verdict("LoadPlugin", "missing");
-  assert_value("LoadPlugin", "unknown");
-  assert_advice("LoadPlugin", "as root");
-}
-
-TEST(a_collectd_that_sees_another_runtime_directory_is_reported) {
-  char path[400];
-  snprintf(path, sizeof(path), "%s%s/run", place.tree.root, place.tree.root);
-  unlink(path);
-  examine();
-  assert_verdict("namespace", "missing");
 }
 
 TEST(a_runtime_directory_of_another_group_is_missing) {

@@ -5,10 +5,12 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct fixture {
@@ -257,6 +259,40 @@ TEST(a_file_of_a_core_that_was_offline_is_opened_anew) {
     assert_true(read_file(POLLED, text, sizeof(text)) > 0);
     assert_int_equal(count_open(SEQNUM), 1);
   }
+}
+
+/* A proof reads while a sample is about to keep the file open. */
+static bool reads_again;
+
+static void *read_again(void *unused) {
+  char text[64];
+  assert_true(read_file(POLLED, text, sizeof(text)) > 0);
+  return unused;
+}
+
+int __real_fstatfs(int fd, struct statfs *kind);
+int __wrap_fstatfs(int fd, struct statfs *kind);
+int __wrap_fstatfs(int fd, struct statfs *kind) {
+  pthread_t thread;
+  if (reads_again) {
+    reads_again = false;
+    pthread_create(&thread, NULL, read_again, NULL);
+    pthread_join(thread, NULL);
+  }
+  return __real_fstatfs(fd, kind);
+}
+
+TEST(two_threads_that_read_a_file_at_once_do_not_share_its_descriptor) {
+  char text[64];
+  link_polled();
+  int before = open_descriptors();
+  reads_again = true;
+  assert_true(read_file(POLLED, text, sizeof(text)) > 0);
+  assert_false(reads_again);
+  assert_int_equal(count_open(SEQNUM), 1);
+  machine_linux_close(fixture->machine);
+  assert_int_equal(open_descriptors(), before);
+  fixture->machine = machine_linux(fixture->tree.root);
 }
 
 TEST(where_descriptors_are_short_files_of_sysfs_are_not_kept_open) {

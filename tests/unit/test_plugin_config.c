@@ -43,28 +43,35 @@ TEST(without_options_every_default_is_as_documented) {
   assert_false(config.wake_latency.enabled);
   assert_int_equal(config.wake_latency.probes, 100);
   assert_false(options.figures.softirq);
-  assert_true(config.pollers.wanted[POLLER_DPDK]);
-  assert_true(config.pollers.wanted[POLLER_OVS]);
-  assert_false(config.pollers.wanted[POLLER_SPDK]);
+  assert_false(config.pollers.wanted);
 }
 
-TEST(pollers_are_chosen_by_program_by_socket_and_by_name) {
-  assert_accepted("<Pollers>\nDPDK false\nSPDK true\n"
-                  "Socket \"openvswitch\" \"/run/a.ctl\"\n"
-                  "Socket \"OpenvSwitch\" \"/run/b.ctl\"\n"
-                  "Ignore \"testpmd\" \"grout\"\n</Pollers>");
-  const struct pollers_options *pollers = &config.pollers;
-  assert_false(pollers->wanted[POLLER_DPDK]);
-  assert_true(pollers->wanted[POLLER_OVS]);
-  assert_true(pollers->wanted[POLLER_SPDK]);
-  assert_int_equal(pollers->sockets[POLLER_DPDK].len, 0);
-  assert_int_equal(pollers->sockets[POLLER_OVS].len, 2);
-  assert_string_equal(pollers->sockets[POLLER_OVS].list[1], "/run/b.ctl");
-  assert_true(names_have(&pollers->ignored, "grout"));
+TEST(an_empty_block_asks_pollers_at_the_usual_places) {
+  assert_accepted("<Pollers>\n</Pollers>");
+  assert_true(config.pollers.wanted && config.pollers.usual);
+}
+
+/* collectd 5.12 drops empty blocks. */
+TEST(an_option_asks_pollers_at_the_usual_places_as_well) {
+  assert_accepted("<Pollers>\nUsualPlaces true\nSocket \"/a\"\n</Pollers>");
+  assert_true(config.pollers.wanted && config.pollers.usual);
+  assert_int_equal(config.pollers.sockets.len, 1);
+}
+
+TEST(sockets_of_pollers_are_patterns_and_may_be_long) {
+  assert_accepted("<Pollers>\nSocket \"/run/*/a.ctl\" \"/" A_32 A_32 A_32 A_32
+                  "\"\nSocket \"/run/b.ctl\"\n</Pollers>");
+  const struct names *sockets = &config.pollers.sockets;
+  assert_false(config.pollers.usual);
+  assert_int_equal(sockets->len, 3);
+  assert_string_equal(sockets->list[0], "/run/*/a.ctl");
+  assert_string_equal(sockets->list[1], "/" A_32 A_32 A_32 A_32);
 }
 
 TEST(the_region_of_pollers_is_read_beside_named_regions) {
   assert_accepted("<Region \"gtpu\">\n</Region>");
+  assert_null(region_config_of(&config.regions, POLLERS_REGION));
+  assert_accepted("<Pollers>\n</Pollers>\n<Region \"gtpu\">\n</Region>");
   assert_non_null(region_config_of(&config.regions, "gtpu"));
   assert_non_null(region_config_of(&config.regions, POLLERS_REGION));
   assert_null(region_config_of(&config.regions, "other"));
@@ -300,14 +307,10 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
        " 0:", "1 to 100"},
       {"<WakeLatency>\nMaxLoad 101\n</WakeLatency>", "MaxLoad", "101",
        "1 to 100"},
-      {"<Pollers>\nDPDK 2\n</Pollers>", "DPDK", "2", "true"},
-      {"<Pollers>\nSocket \"VPP\" \"/run/vpp\"\n</Pollers>", "Socket",
-       "\"VPP\" \"/run/vpp\"", "\"SPDK\""},
-      {"<Pollers>\nSocket \"DPDK\" \"run\"\n</Pollers>", "Socket", "\"run\"",
+      {"<Pollers>\nSocket \"run\"\n</Pollers>", "Socket", "\"run\"",
        "absolute path"},
-      {"<Pollers>\nSocket \"DPDK\"\n</Pollers>", "Socket", "\"DPDK\"",
-       "absolute path"},
-      {"<Pollers>\nIgnore \"\"\n</Pollers>", "Ignore", "\"\"", "in quotes"},
+      {"<Pollers>\nUsualPlaces 2\n</Pollers>", "UsualPlaces", "2", "true"},
+      {"<Pollers>\nSocket 7\n</Pollers>", "Socket", "7", "in quotes"},
       {"<Map \"/a/b\">\nField \"Rx\"\n</Map>", "Field", "\"Rx\"", "lower-case"},
       {"<Map \"/a/b\">\nField \"" A_32 A_32 "\"\n</Map>", "Field",
        "\"" A_32 A_32 "\"", "lower-case"},

@@ -51,7 +51,6 @@ static int play(void) {
   fake.now = TIME_T_TO_CDTIME_T_STATIC(1000);
   oconfig_item_t *block =
       fake_config("<Map \"/sys/none/pin\">\nRegion \"none\"\n</Map>\n"
-                  "<Pollers>\nDPDK false\nOpenvSwitch false\n</Pollers>\n"
                   "<Load>\nSource \"idle\"\n</Load>\n");
   module_register();
   faults_on = true;

@@ -4,6 +4,7 @@
 #include "region_host.h"
 #include "unit.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -777,7 +778,6 @@ TEST(
  */
 
 enum { NOBODY = 65534 };
-#define APART "all@uid@65534"
 
 static bool may_change_user(void) {
   if (geteuid() != 0)
@@ -796,67 +796,68 @@ static struct percore_region *create_as_nobody(unsigned place,
   return region;
 }
 
-TEST(series_stay_with_their_user_whoever_serves_the_name_without_an_instance) {
+static void assert_refused(void) {
+  assert_non_null(fake_logged(LOG_WARNING,
+                              "a region unit of user 65534 is not read: user "
+                              "0 has the name"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+TEST(a_name_is_that_of_its_first_user_and_others_are_refused_once) {
   if (!may_change_user())
     skip();
   struct percore_region *first = create_usual(0, "east");
   add(first, "eth0", 0, PACKETS, 100);
   begin_watch("");
   add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
-  add(first, "eth0", 0, PACKETS, 1);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 101);
-  assert_count("percore_unit_port_packets", "0", "eth0", 101);
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  assert_count("percore_unit_port_packets", "0@uid@65534", "eth0", 7);
-  assert_none(HOST "port_packets", "all@east", "eth0");
-  play_round(SECOND);
-  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_WARNING, "reported apart, as " APART));
+  for (int round = 0; round < 3; round++) {
+    add(first, "eth0", 0, PACKETS, 1);
+    play_round(SECOND);
+  }
+  assert_count(HOST "port_packets", "all", "eth0", 103);
+  assert_refused();
 }
 
-TEST(series_stay_with_their_user_between_two_of_its_producers) {
+TEST(a_name_stays_with_its_user_between_two_of_its_producers) {
+  if (!may_change_user())
+    skip();
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  end_producer(0);
+  play_round(SECOND);
+  add(create_as_nobody(0, NULL), "eth0", 0, PACKETS, 7);
+  play_round(SECOND);
+  assert_none(HOST "port_packets", "all", "eth0");
+  assert_refused();
+  end_producer(0);
+  play_round(SECOND);
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 101);
+}
+
+TEST(a_name_is_free_once_the_counts_of_its_user_are_forgotten) {
   if (!may_change_user())
     skip();
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
   end_producer(0);
   play_round(SECOND);
-  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
-  play_round(SECOND);
-  assert_none(HOST "port_packets", "all", "eth0");
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  add(create_usual(0, "east"), "eth0", 0, PACKETS, 1);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 101);
-}
-
-TEST(an_instance_continues_its_series_whoever_serves_it) {
-  if (!may_change_user())
-    skip();
-  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
-  begin_watch("<Region \"unit\">\nReportPerInstance true\n</Region>\n");
-  assert_count(HOST "port_packets", "all@east", "eth0", 100);
-  end_producer(0);
+  play_round(REGION_FORGET_NS);
   play_round(SECOND);
   add(create_as_nobody(0, "east"), "eth0", 0, PACKETS, 7);
   play_round(SECOND);
-  assert_count(HOST "port_packets", "all@east", "eth0", 107);
+  assert_count(HOST "port_packets", "all", "eth0", 7);
 }
 
-TEST(of_users_that_collectd_finds_at_its_start_the_lowest_uid_has_the_series) {
+TEST(regions_of_users_that_are_named_are_added_up) {
   if (!may_change_user())
     skip();
-  add(create_as_nobody(0, NULL), "eth0", 0, PACKETS, 7);
-  add(create_usual(1, "west"), "eth0", 0, PACKETS, 100);
-  struct percore_region *late = served[1];
-  served[1] = NULL; /* it does not answer yet */
-  begin_watch("");
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  served[1] = late;
-  percore_serve(late);
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  begin_watch("<Region \"unit\">\nAllowUser \"root\" \"65534\"\n</Region>\n");
+  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
   play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 100);
+  assert_count(HOST "port_packets", "all", "eth0", 107);
 }
 
 /* ---------------------------------------------------------------------------
@@ -974,10 +975,74 @@ TEST(sockets_that_nobody_serves_take_no_places) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
 }
 
+static int readdirs_until_failure = -1, fstatats_until_failure = -1;
+
+struct dirent *__real_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory) {
+  struct stat its, ours;
+  bool is_ours = fstat(dirfd(directory), &its) == 0 &&
+                 stat(getenv("PERCORE_RUNTIME_DIR"), &ours) == 0 &&
+                 its.st_ino == ours.st_ino;
+  bool fails =
+      is_ours && readdirs_until_failure >= 0 && readdirs_until_failure-- == 0;
+  struct dirent *file = fails ? NULL : __real_readdir(directory);
+  if (fails)
+    errno = ENOMEM;
+  return file;
+}
+
+int __real_fstatat(int fd, const char *path, struct stat *status, int flags);
+int __wrap_fstatat(int fd, const char *path, struct stat *status, int flags);
+int __wrap_fstatat(int fd, const char *path, struct stat *status, int flags) {
+  bool fails = fstatats_until_failure >= 0 && fstatats_until_failure-- == 0;
+  int error = fails ? -1 : __real_fstatat(fd, path, status, flags);
+  if (fails)
+    errno = ENOMEM;
+  return error;
+}
+
 static void set_time_of_directory(time_t seconds) {
   struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
   assert_return_code(
       utimensat(AT_FDCWD, getenv("PERCORE_RUNTIME_DIR"), times, 0), errno);
+}
+
+static void check_repeated(void) {
+  create_usual(0, NULL);
+  set_time_of_directory(1000);
+  start_watch("");
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, 0);
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, 1);
+}
+
+TEST(a_listing_that_fails_is_repeated_in_the_next_round) {
+  readdirs_until_failure = 0;
+  check_repeated();
+}
+
+TEST(a_listing_is_repeated_if_the_kind_of_a_file_was_not_found_out) {
+  fstatats_until_failure = 0;
+  check_repeated();
+}
+
+TEST(a_region_is_not_gone_because_a_listing_fails) {
+  struct percore_region *region = create_usual(0, NULL);
+  set_time_of_directory(1000);
+  begin_watch("");
+  for (int i = 0; i < 2; i++) {
+    set_time_of_directory(1001 + i);
+    readdirs_until_failure = i == 0 ? 0 : -1;
+    fstatats_until_failure = i == 1 ? 0 : -1;
+    add(region, "eth0", 1, PACKETS, 7);
+    play_round(SECOND);
+    assert_int_equal(readdirs_until_failure + fstatats_until_failure, -2);
+    assert_int_equal(snapshot->regions, 1);
+    assert_null(fake_logged(LOG_NOTICE, "gone"));
+  }
+  assert_count(HOST "port_packets", "all", "eth0", 14);
 }
 
 TEST(a_directory_is_read_when_it_has_changed) {
@@ -1077,43 +1142,6 @@ TEST(a_socket_that_refused_is_tried_again) {
   close(fd);
 }
 
-TEST(an_old_socket_that_refused_delays_no_new_one_and_is_tried_now_and_then) {
-  char path[108];
-  socket_path(path, sizeof(path), 3);
-  int fd = bind_at(path);
-  set_time_of_directory(1000);
-  begin_watch("");
-  play_until_tried(path);
-  age_sockets();
-  assert_return_code(listen(fd, 1), errno);
-  create_usual(0, "new");
-  set_time_of_directory(1001);
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions, 1);
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 0);
-  for (int i = 0; i < 33; i++)
-    play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  close(fd);
-}
-
-TEST(old_sockets_are_tried_again_after_the_clock_was_set) {
-  char path[108];
-  socket_path(path, sizeof(path), 3);
-  int fd = bind_at(path);
-  set_time_of_directory(1000);
-  begin_watch("");
-  age_sockets();
-  set_clock_seen_before(-5);
-  assert_return_code(listen(fd, 1), errno);
-  set_time_of_directory(1001);
-  play_round(SECOND);
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  close(fd);
-}
-
 static struct rlimit limit_files(rlim_t most) {
   struct rlimit before, now;
   assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
@@ -1192,7 +1220,7 @@ TEST(a_full_directory_is_read_in_several_rounds) {
     socket_path(path, sizeof(path), i);
     close(listen_at(path));
   }
-  host_now_ns = hours_pass;
+  host_now_ns = time_passes;
   begin_watch("");
   for (int i = 0; i < 5; i++)
     play_round(SECOND);
@@ -1203,7 +1231,7 @@ TEST(every_known_region_is_read_in_each_round_however_long_it_takes) {
   char instance[] = "a";
   for (unsigned place = 0; place < COUNT_OF(served); place++, instance[0]++)
     add(create_usual(place, instance), "eth0", 0, PACKETS, 1);
-  host_now_ns = hours_pass;
+  host_now_ns = time_passes;
   start_watch("");
   for (unsigned place = 0; place < COUNT_OF(served); place++)
     play_round(SECOND); /* at least one is found in each */
@@ -1277,31 +1305,7 @@ TEST(no_more_than_256_regions_are_read) {
   begin_watch("");
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 256);
-  assert_non_null(fake_logged(LOG_WARNING, "at most 256 regions"));
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
-  for (int i = 0; i < SOCKETS; i++)
-    close(listeners[i]);
-}
-
-TEST(a_user_gets_at_most_half_of_the_places) {
-  enum { SOCKETS = 140 };
-  int listeners[SOCKETS];
-  char path[108];
-  if (!may_change_user())
-    skip();
-  struct rlimit before = limit_files(4096);
-  for (int i = 0; i < SOCKETS; i++) {
-    socket_path(path, sizeof(path), i);
-    listeners[i] = bind_at(path);
-    assert_return_code(chown(path, NOBODY, (gid_t)-1), errno);
-    assert_return_code(seteuid(NOBODY), errno); /* whom readers see as peer */
-    assert_return_code(listen(listeners[i], 1), errno);
-    assert_return_code(seteuid(0), errno);
-  }
-  begin_watch("");
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 128);
-  assert_non_null(fake_logged(LOG_WARNING, "a user gets at most half"));
+  assert_non_null(fake_logged(LOG_WARNING, "at most 256 are"));
   assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
   for (int i = 0; i < SOCKETS; i++)
     close(listeners[i]);
@@ -1319,7 +1323,7 @@ TEST(an_instance_that_ended_gives_its_place_to_the_next) {
     assert_count(HOST "port_packets", "all", "a", i + 1);
     end_producer(0);
   }
-  assert_null(fake_logged(LOG_WARNING, "at most 256 regions"));
+  assert_null(fake_logged(LOG_WARNING, "at most 256 are"));
 }
 
 /* Two names come in each round, and those of the round before end. With

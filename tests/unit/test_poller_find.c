@@ -1,494 +1,284 @@
-/* Tests which programs that poll are found and asked. They are children of this
- * process. */
+/* Tests which sockets are asked, and who is believed. Owners and modes of the
+ * files below are those that a test gives them, and so is the user who listens.
+ */
 #include "poller/poller.h"
 #include "region_unit.h"
 #include "unit.h"
 
-#include <grp.h>
-#include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+enum { STRANGER = 4242 };
+
 static struct pollers *pollers;
-static char directory[32];
-static pid_t child;
-static bool shows_processes_alone; /* /proc, as if mounted with subset=pid */
+static char directory[32], path[PATH_MAX], pattern[64];
+static char told[8192]; /* to the journal */
+static int listener;
 
-/* What a program does before it listens. */
-struct habits {
-  const char *name, *socket; /* of its thread; in the directory */
-  void (*prepare)(void);
-  void (*later)(void); /* when it is told to go */
-};
+/* What the file system says of one path; all others are root's, mode 755. */
+static struct {
+  const char *path;
+  uid_t uid;
+  mode_t mode;
+} played;
+static long peer_uid; /* -1: that of this process */
 
-static const struct habits open_vswitch = {.name = "ovs-vswitchd",
-                                           .socket = "ovs-vswitchd.1.ctl"};
-static const struct habits dpdk = {.name = "dpdk-telemet-v2",
-                                   .socket = "dpdk_telemetry.v2:1"};
-
-static int listen_to(const char *path, int type) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-  memcpy(address.sun_path, path, strlen(path));
-  if (bind(fd, (void *)&address, sizeof(address)) != 0 || listen(fd, 128) != 0)
-    _exit(1);
-  return fd;
-}
-
-static int listen_at(const char *name, int type) {
-  char path[128];
-  snprintf(path, sizeof(path), "%s/%s", directory, name);
-  return listen_to(path, type);
-}
-
-static int ready[2], go[2];
-
-static void await(int fd) {
-  char byte;
-  assert_int_equal(read(fd, &byte, 1), 1);
-}
-
-static void start(const struct habits *habits) {
-  assert_return_code(pipe(ready), errno);
-  assert_return_code(pipe(go), errno);
-  child = fork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, habits->name);
-    if (habits->prepare != NULL)
-      habits->prepare();
-    /* As many sockets as it has, that of Open vSwitch among them. */
-    listen_at("other.sock", SOCK_STREAM);
-    if (habits->socket != NULL)
-      listen_at(habits->socket, habits == &dpdk ? SOCK_SEQPACKET : SOCK_STREAM);
-    (void)!write(ready[1], "", 1);
-    await(go[0]);
-    habits->later();
-    (void)!write(ready[1], "", 1);
-    pause();
+int __wrap_statx(int fd, const char *name, int flags, unsigned mask,
+                 struct statx *file);
+int __real_statx(int fd, const char *name, int flags, unsigned mask,
+                 struct statx *file);
+int __wrap_statx(int fd, const char *name, int flags, unsigned mask,
+                 struct statx *file) {
+  int status = __real_statx(fd, name, flags, mask, file);
+  file->stx_uid = 0;
+  file->stx_mode = (uint16_t)((file->stx_mode & S_IFMT) | 0755);
+  if (played.path != NULL && strcmp(played.path, name) == 0) {
+    file->stx_uid = played.uid;
+    file->stx_mode = (uint16_t)played.mode;
   }
-  await(ready[0]);
+  return status;
 }
 
-static void let_go(void) {
-  (void)!write(go[1], "", 1);
-  await(ready[0]);
+int __wrap_getsockopt(int fd, int level, int name, void *value,
+                      socklen_t *size);
+int __real_getsockopt(int fd, int level, int name, void *value,
+                      socklen_t *size);
+int __wrap_getsockopt(int fd, int level, int name, void *value,
+                      socklen_t *size) {
+  int status = __real_getsockopt(fd, level, name, value, size);
+  if (name == SO_PEERCRED && peer_uid >= 0)
+    ((struct ucred *)value)->uid = (uid_t)peer_uid;
+  return status;
+}
+
+static void hear(void *context, enum journal_level level, const char *line) {
+  (void)context;
+  (void)level;
+  snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s\n", line);
+}
+
+static void listen_at(const char *name, int type) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(address.sun_path, sizeof(address.sun_path), "%.30s/%.60s", directory,
+           name);
+  snprintf(path, sizeof(path), "%s", address.sun_path);
+  listener = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+  assert_return_code(bind(listener, (void *)&address, sizeof(address)), errno);
+  assert_return_code(listen(listener, 8), errno);
+}
+
+/* The option `Socket`. */
+static void give(const char *name) {
+  static const char *list[1];
+  snprintf(pattern, sizeof(pattern), "%.30s/%.30s", directory, name);
+  list[0] = pattern;
+  pollers->options.sockets = (struct names){list, 1};
 }
 
 static void begin(void) {
-  shows_processes_alone = false;
-  unit_make_runtime_dir();
+  memset(&played, 0, sizeof(played));
+  peer_uid = -1;
+  told[0] = '\0';
   strcpy(directory, "/tmp/percore-unit-XXXXXX");
   assert_non_null(mkdtemp(directory));
-  chmod(directory, 0755);
   pollers = calloc(1, sizeof(*pollers));
-  pollers->options.wanted[POLLER_DPDK] = true;
-  pollers->options.wanted[POLLER_OVS] = true;
+  pollers->options.journal.write = hear;
+  pollers->most = POLLER_SERVERS_MAX;
 }
 
 static void end(void) {
   char command[64];
-  pollers_close(pollers);
-  kill(child, SIGKILL);
-  waitpid(child, NULL, 0);
-  for (int i = 0; i < 2; i++) {
-    close(ready[i]);
-    close(go[i]);
-  }
+  for (size_t i = 0; i < pollers->len; i++)
+    pollers->servers[i]->is_found = false;
+  pollers_sweep(pollers);
+  free(pollers);
+  close(listener);
   snprintf(command, sizeof(command), "rm -r %s", directory);
   assert_int_equal(system(command), 0);
-  unit_remove_runtime_dir();
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin,
                                             .after_each = end};
 
-/* Programs that happen to run on this machine are passed over. */
 static struct poller_server *find(void) {
   pollers_find(pollers);
-  for (size_t i = 0; i < pollers->len; i++)
-    if (pollers->servers[i]->pid == child)
-      return pollers->servers[i];
-  return NULL;
+  return pollers->servers[0];
 }
 
-/* Returns why the program cannot be asked; NULL: a connection was made. */
-static const char *try(const struct habits *habits) {
-  start(habits);
+/* Finds the socket as if it were at a usual place. */
+static struct poller_server *find_usual(void) {
+  listen_at("ovs-vswitchd.1.ctl", SOCK_STREAM);
+  give("*.ctl");
   struct poller_server *server = find();
-  assert_non_null(server);
-  return poller_connect(server, 0);
-}
-
-TEST(open_vswitch_is_found_by_the_name_of_its_thread_and_its_socket) {
-  assert_null(try(&open_vswitch));
-  assert_int_equal(find()->dialect, POLLER_OVS);
-  assert_string_equal(find()->name, "ovs-vswitchd");
-  assert_non_null(strstr(find()->path, "/ovs-vswitchd.1.ctl"));
-}
-
-TEST(dpdk_is_found_by_the_name_of_its_thread_and_its_socket) {
-  assert_null(try(&dpdk));
-  assert_int_equal(find()->dialect, POLLER_DPDK);
-}
-
-static void *wait_on(void *argument) {
-  pause();
-  return argument;
-}
-
-static void use_dpdk(void) {
-  pthread_t thread;
-  pthread_create(&thread, NULL, wait_on, NULL);
-  pthread_setname_np(thread, "dpdk-telemet-v2");
-}
-
-TEST(open_vswitch_with_dpdk_is_not_asked_as_dpdk) {
-  static const struct habits habits = {
-      .name = "ovs-vswitchd", .socket = "ovs.ctl", .prepare = use_dpdk};
-  size_t found = 0;
-  assert_null(try(&habits));
-  for (size_t i = 0; i < pollers->len; i++)
-    found += pollers->servers[i]->pid == child;
-  assert_int_equal(found, 1);
-  assert_int_equal(find()->dialect, POLLER_OVS);
-}
-
-TEST(a_program_is_found_once) {
-  start(&open_vswitch);
-  struct poller_server *server = find();
-  assert_ptr_equal(find(), server);
-  assert_ptr_equal(find(), server);
-}
-
-static void change_name(void) { prctl(PR_SET_NAME, "other"); }
-
-TEST(a_program_that_changes_its_name_stays_the_same_program) {
-  static const struct habits habits = {
-      .name = "ovs-vswitchd", .socket = "ovs.ctl", .later = change_name};
-  start(&habits);
-  struct poller_server *server = find();
-  assert_null(poller_connect(server, 0));
-  let_go();
-  assert_ptr_equal(find(), server);
-  assert_null(poller_connect(server, 61 * NS_PER_S));
-}
-
-TEST(a_program_that_starts_after_many_looks_is_found) {
-  for (int i = 0; i < 3 * POLLER_LOOKS; i++)
-    pollers_find(pollers);
-  start(&open_vswitch);
-  assert_non_null(find());
-}
-
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode) {
-  if (!shows_processes_alone || strcmp(path, "/proc/loadavg") != 0)
-    return __real_fopen(path, mode);
-  errno = ENOENT;
-  return NULL;
-}
-
-TEST(a_program_is_found_even_if_proc_shows_processes_alone) {
-  shows_processes_alone = true;
-  for (int i = 0; i < 3 * POLLER_LOOKS; i++)
-    pollers_find(pollers);
-  start(&open_vswitch);
-  assert_non_null(find());
-}
-
-static void become_switch(void) { prctl(PR_SET_NAME, "ovs-vswitchd"); }
-
-static const struct habits slow = {
-    .name = "starting", .socket = "ovs-vswitchd.1.ctl", .later = become_switch};
-
-TEST(a_program_is_looked_at_while_it_starts) {
-  for (int i = 0; i < 3 * POLLER_LOOKS; i++)
-    pollers_find(pollers);
-  start(&slow);
-  for (int i = 0; i < POLLER_LOOKS - 1; i++)
-    assert_null(find());
-  let_go();
-  assert_non_null(find());
-}
-
-TEST(a_process_that_becomes_a_poller_late_is_found_within_four_hours) {
-  start(&slow);
-  for (int i = 0; i < 3 * POLLER_LOOKS; i++)
-    assert_null(find());
-  let_go();
-  assert_null(find()); /* old processes are not looked at */
-  struct poller_server *server = NULL;
-  for (int i = 0; server == NULL && i < POLLER_LOOKS_TO_ALL; i++)
-    server = find();
-  assert_non_null(server);
-}
-
-TEST(numbers_of_processes_may_begin_again) {
-  for (int i = 0; i < 3 * POLLER_LOOKS; i++)
-    pollers_find(pollers);
-  pollers->older.pid = INT_MAX;
-  start(&open_vswitch);
-  assert_non_null(find());
-}
-
-TEST(a_program_that_is_not_wanted_is_not_found) {
-  pollers->options.wanted[POLLER_OVS] = false;
-  start(&open_vswitch);
-  assert_null(find());
-}
-
-TEST(an_ignored_program_is_not_asked) {
-  static const char *names[] = {"ovs-vswitchd"};
-  pollers->options.ignored = (struct names){names, 1};
-  assert_string_equal(try(&open_vswitch), "it is ignored");
-}
-
-static void open_region(void) {
-  int fd = memfd_create("gtpu", 0);
-  (void)!write(fd, "PERCORE1", 8);
-}
-
-TEST(a_program_that_publishes_a_region_is_not_asked) {
-  static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       open_region, NULL};
-  assert_string_equal(try(&habits), "it publishes a region itself");
-}
-
-TEST(a_program_that_begins_to_publish_a_region_is_asked_for_a_minute_at_most) {
-  static const struct habits habits = {.name = "ovs-vswitchd",
-                                       .socket = "ovs-vswitchd.1.ctl",
-                                       .later = open_region};
-  start(&habits);
-  struct poller_server *server = find();
-  assert_null(poller_connect(server, 0));
-  let_go();
-  const char *why = NULL;
-  for (uint64_t s = 1; s <= 60 && why == NULL; s++)
-    why = poller_connect(server, s * NS_PER_S);
-  assert_string_equal(why, "it publishes a region itself");
-}
-
-static void open_memory(void) { memfd_create("PERCORE1", 0); }
-
-TEST(a_program_with_other_memory_is_asked) {
-  static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       open_memory, NULL};
-  assert_null(try(&habits));
-}
-
-static void become_stranger(void) {
-  chmod(directory, 0777);
-  if (setresgid(65534, 65534, 65534) != 0 ||
-      setresuid(65533, 65533, 65533) != 0)
-    _exit(1);
-}
-
-TEST(a_user_outside_the_group_is_not_asked) {
-  static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       become_stranger, NULL};
-  if (geteuid() != 0)
-    skip();
-  assert_non_null(strstr(try(&habits), "add it to the group percore"));
-}
-
-TEST(users_outside_the_group_have_some_lines_of_the_log_and_no_more) {
-  static const struct habits habits = {.name = "ovs-vswitchd",
-                                       .prepare = become_stranger};
-  if (geteuid() != 0)
-    skip();
-  pollers->strangers = POLLER_SERVERS_MAX / 2;
-  start(&habits);
-  assert_null(find());
-}
-
-static void become_member(void) {
-  gid_t member = 65000;
-  chmod(directory, 0777);
-  if (setgroups(1, &member) != 0 || setresgid(65534, 65534, 65534) != 0 ||
-      setresuid(65533, 65533, 65533) != 0)
-    _exit(1);
-}
-
-TEST(a_member_of_the_group_is_asked) {
-  static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       become_member, NULL};
-  if (geteuid() != 0)
-    skip();
-  assert_return_code(chown(getenv("PERCORE_RUNTIME_DIR"), 0, 65000), errno);
-  assert_null(try(&habits));
+  server->is_given = false;
+  return server;
 }
 
 /* ---------------------------------------------------------------------------
- * Which socket is that of the program
+ * Usual places
  */
 
-/* The path of a socket may contain anything, also what looks like a line of
- * /proc/net/unix. */
-static unsigned long inode_of(const char *socket) {
-  char path[64], line[256];
-  unsigned long inode = 0;
-  FILE *file = fopen("/proc/net/unix", "r");
-  snprintf(path, sizeof(path), "%s/%s", directory, socket);
-  while (fgets(line, sizeof(line), file) != NULL)
-    if (strstr(line, path) != NULL)
-      sscanf(line, "%*x: %*x %*x %*x %*x %*x %lu", &inode);
-  fclose(file);
-  assert_true(inode != 0);
-  return inode;
+TEST(a_socket_where_only_root_can_put_one_is_asked) {
+  struct poller_server *server = find_usual();
+  assert_true(poller_connect(server));
+  assert_int_equal(server->peer.pid, getpid());
+  assert_true(server->tasks >= 0);
 }
 
-enum { FORGED_MAX = 500 };
-static int forged[FORGED_MAX], forgeries;
-
-/* The line says that the program's socket, with this inode, is b.ctl. */
-static void forge(unsigned long inode) {
-  char path[128];
-  snprintf(path, sizeof(path), "%d\n0: 2 0 00010000 0001 01 %5lu %s/b.ctl",
-           forgeries, inode, directory);
-  for (char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++) {
-    *slash = '\0';
-    mkdir(path, 0755);
-    *slash = '/';
-  }
-  forged[forgeries++] = listen_to(path, SOCK_STREAM);
+TEST(a_socket_of_the_user_of_this_process_is_asked) {
+  struct poller_server *server = find_usual();
+  played.path = path;
+  played.mode = S_IFSOCK | 0777;
+  played.uid = geteuid();
+  assert_true(poller_connect(server));
 }
 
-/* Returns how often the program was inspected until it was asked. *tried: how
- * many connections the other program had after the first time. */
-static unsigned connect_beside(int lines, int *tried) {
-  struct poller_server *server;
-  unsigned tries = 1;
-  start(&open_vswitch);
-  assert_return_code(chdir(directory), errno);
-  unsigned long inode = inode_of("ovs-vswitchd.1.ctl");
-  int stranger = listen_at("b.ctl", SOCK_STREAM | SOCK_NONBLOCK);
-  for (forgeries = 0; forgeries < lines;)
-    forge(inode);
-  assert_non_null(server = find());
-  bool is_asked = poller_connect(server, 0) == NULL;
-  for (*tried = 0; accept(stranger, NULL, NULL) >= 0;)
-    ++*tried;
-  for (; !is_asked && tries < 100; tries++)
-    is_asked = poller_connect(server, 0) == NULL;
-  while (forgeries > 0)
-    close(forged[--forgeries]);
-  close(stranger);
-  assert_return_code(chdir("/"), errno);
-  assert_string_equal(strrchr(server->path, '/'), "/ovs-vswitchd.1.ctl");
-  return tries;
-}
-
-TEST(forged_lines_of_other_sockets_do_not_hide_that_of_a_program) {
-  int tried;
-  assert_int_equal(connect_beside(30, &tried), 1);
-}
-
-/* The kernel leaves out a line now and then while other sockets end. */
-TEST(hundreds_of_forged_lines_hide_a_socket_for_minutes) {
-  int tried;
-  assert_in_range(connect_beside(FORGED_MAX, &tried), 1, 99);
-}
-
-TEST(of_many_lines_that_look_like_its_own_some_are_tried_in_a_minute) {
-  int tried;
-  connect_beside(FORGED_MAX, &tried);
-  assert_in_range(tried, 0, 32);
-}
-
-TEST(a_connection_is_kept_while_its_program_is_inspected) {
-  assert_null(try(&dpdk));
-  struct poller_server *server = find();
-  int fd = server->fd;
-  assert_null(poller_connect(server, 61 * NS_PER_S));
-  assert_int_equal(server->fd, fd);
-}
-
-TEST(a_thread_with_the_name_but_without_a_socket_is_not_asked) {
-  static const struct habits habits = {.name = "ovs-vswitchd"};
-  assert_string_equal(try(&habits), "it has no socket");
-}
-
-static int lowest_descriptor(void) {
-  int fd = dup(0);
-  close(fd);
-  return fd;
-}
-
-TEST(a_program_that_cannot_be_asked_takes_no_descriptor) {
-  static const struct habits habits = {.name = "ovs-vswitchd"};
-  start(&habits);
-  struct poller_server *server = find();
-  int lowest = lowest_descriptor();
-  assert_non_null(poller_connect(server, 0));
+static void check_refused(const char *file, uid_t uid, mode_t mode) {
+  struct poller_server *server = find_usual();
+  played.path = file;
+  played.uid = uid;
+  played.mode = mode;
+  assert_false(poller_connect(server));
   assert_int_equal(server->fd, -1);
-  assert_int_equal(lowest_descriptor(), lowest);
+  assert_non_null(strstr(server->why, file));
+  assert_non_null(strstr(server->why, "others than root can change"));
+  assert_non_null(strstr(server->why, "; name the socket in <Pollers>"));
 }
 
-static void enter_root(void) {
-  if (chdir(directory) != 0 || mkdir("run", 0755) != 0 ||
-      mkdir("var", 0755) != 0 || symlink("/run", "var/run") != 0 ||
-      chroot(".") != 0)
-    _exit(1);
-  strcpy(directory, "/var/run");
+TEST(a_socket_of_another_user_is_not_asked) {
+  check_refused(path, STRANGER, S_IFSOCK | 0755);
 }
 
-/* As in a container: /var/run is a link to /run of its own root. */
-TEST(a_program_with_another_root_is_asked) {
-  static const struct habits habits = {"ovs-vswitchd", "ovs-vswitchd.1.ctl",
-                                       enter_root, NULL};
-  if (geteuid() != 0)
-    skip();
-  assert_null(try(&habits));
+TEST(a_socket_in_a_directory_of_another_user_is_not_asked) {
+  check_refused(directory, STRANGER, S_IFDIR | 0755);
 }
 
-/* Binds sockets whose path has as many bytes as fit in an address. */
-static void use_a_long_path(void) {
-  char path[109];
-  memset(path, 'x', sizeof(path));
-  memcpy(path, directory, strlen(directory));
-  path[strlen(directory)] = '/';
-  strcpy(path + 108 - strlen("/ovs.ctl"), "/ovs.ctl");
-  *strrchr(path, '/') = '\0';
-  mkdir(path, 0755);
-  path[strlen(path)] = '/';
-  listen_to(path, SOCK_STREAM);
+TEST(a_socket_below_a_directory_of_another_user_is_not_asked) {
+  check_refused("/tmp", STRANGER, S_IFDIR | 0755);
 }
 
-TEST(a_program_is_asked_whose_path_fills_the_address) {
-  static const struct habits habits = {.name = "ovs-vswitchd",
-                                       .prepare = use_a_long_path};
-  assert_null(try(&habits));
-  assert_int_equal(strlen(find()->path), 108);
+TEST(a_socket_below_a_directory_to_which_a_group_may_write_is_not_asked) {
+  check_refused("/tmp", 0, S_IFDIR | 0775);
 }
 
-/* The directory of its socket becomes a link that leads out of its root. */
-static void enter_root_with_a_link(void) {
-  if (chdir(directory) != 0 || mkdir("root", 0755) != 0 ||
-      mkdir("root/run", 0755) != 0 || chroot("root") != 0 || chdir("/") != 0)
-    _exit(1);
-  listen_to("/run/ovs-vswitchd.1.ctl", SOCK_STREAM);
-  if (rename("/run", "/away") != 0 || symlink("..", "/run") != 0)
-    _exit(1);
-  directory[0] = '\0';
+TEST(a_socket_below_a_directory_to_which_all_may_write_is_not_asked) {
+  check_refused("/", 0, S_IFDIR | 0757);
 }
 
-TEST(a_link_does_not_lead_out_of_the_root_of_a_program) {
-  static const struct habits habits = {.name = "ovs-vswitchd",
-                                       .prepare = enter_root_with_a_link};
-  if (geteuid() != 0)
-    skip();
-  int outside = listen_at("ovs-vswitchd.1.ctl", SOCK_STREAM | SOCK_NONBLOCK);
-  assert_non_null(try(&habits));
-  assert_int_equal(accept(outside, NULL, NULL), -1);
-  assert_int_equal(errno, EAGAIN);
-  close(outside);
+TEST(a_socket_in_a_sticky_directory_is_not_asked) {
+  check_refused(directory, 0, S_IFDIR | 01777);
+}
+
+TEST(a_link_is_not_followed) { check_refused(directory, 0, S_IFLNK | 0777); }
+
+/* ---------------------------------------------------------------------------
+ * Given sockets
+ */
+
+TEST(a_given_socket_is_believed_wherever_it_is) {
+  struct poller_server *server = find_usual();
+  server->is_given = true;
+  played.path = directory;
+  played.uid = STRANGER;
+  played.mode = S_IFDIR | 01777;
+  assert_true(poller_connect(server));
+}
+
+TEST(a_given_path_may_be_longer_than_an_address) {
+  char folder[256], command[1024];
+  memset(folder, 'x', 200);
+  folder[200] = '\0';
+  listen_at("dpdk_telemetry.v2", SOCK_SEQPACKET);
+  snprintf(command, sizeof(command), "cd %s && mkdir %s && mv *.v2 %s",
+           directory, folder, folder);
+  assert_int_equal(system(command), 0);
+  give("*/dpdk_telemetry.v2");
+  assert_true(strlen(find()->path) > 200);
+  assert_true(poller_connect(pollers->servers[0]));
+}
+
+TEST(the_user_who_listens_must_be_root_or_the_sockets_owner) {
+  struct poller_server *server = find_usual();
+  server->is_given = true;
+  peer_uid = STRANGER;
+  assert_false(poller_connect(server));
+  assert_non_null(strstr(server->why, "; run the program as that user"));
+  peer_uid = 0;
+  assert_true(poller_connect(server));
+  close(server->fd);
+  server->fd = -1;
+  peer_uid = STRANGER;
+  if (geteuid() == 0) { /* may give files away */
+    assert_return_code(chown(path, STRANGER, 0), errno);
+    assert_true(poller_connect(server));
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Patterns
+ */
+
+static void touch(const char *format, int number) {
+  char name[128];
+  snprintf(name, sizeof(name), "%s/", directory);
+  snprintf(name + strlen(name), 64, format, number);
+  fclose(fopen(name, "w"));
+}
+
+TEST(new_sockets_of_a_pattern_are_found_and_old_ones_forgotten) {
+  give("*.v2");
+  find();
+  assert_int_equal(pollers->len, 1); /* the pattern, which nothing matches */
+  assert_string_equal(pollers->servers[0]->path, pattern);
+  touch("%d.v2", 1);
+  touch("%d.v2", 2);
+  find();
+  assert_int_equal(pollers->len, 2);
+  const struct poller_server *second = pollers->servers[1];
+  snprintf(path, sizeof(path), "%.30s/1.v2", directory);
+  unlink(path);
+  assert_ptr_equal(find(), second);
+  assert_int_equal(pollers->len, 1);
+}
+
+TEST(the_end_of_a_name_says_what_is_asked) {
+  give("*");
+  touch("ovs-vswitchd.%d.ctl", 1);
+  touch("z_dpdk_telemetry.v2:%d", 1);
+  find();
+  assert_false(pollers->servers[0]->is_dpdk);
+  assert_true(pollers->servers[1]->is_dpdk);
+}
+
+TEST(of_many_sockets_64_are_asked_and_this_is_told_once) {
+  give("*.v2");
+  for (int i = 0; i < 70; i++)
+    touch("%d.v2", i);
+  find();
+  find();
+  assert_int_equal(pollers->len, 64);
+  const char *line = strstr(told, "64 sockets are asked, and no more");
+  assert_non_null(line);
+  assert_null(strstr(line + 1, "64 sockets"));
+}
+
+TEST(no_more_than_a_quarter_of_the_descriptors_that_are_left_is_used) {
+  struct rlimit before, few = {.rlim_cur = 160, .rlim_max = 160};
+  give("*.v2");
+  for (int i = 0; i < 70; i++)
+    touch("%d.v2", i);
+  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+  few.rlim_max = before.rlim_max;
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &few), errno);
+  struct pollers *others;
+  pollers->options.wanted = true;
+  assert_int_equal(pollers_start(&others, &pollers->options), 0);
+  pollers_close(others);
+  setrlimit(RLIMIT_NOFILE, &before);
+  unsigned asked = 0;
+  assert_int_equal(sscanf(told, "pollers: %u sockets", &asked), 1);
+  assert_in_range(asked, 8, 160 / 8); /* two for each */
 }

@@ -6,6 +6,9 @@
 
 #include "poller/poller.h"
 #include "region/worker.h"
+#include "region/writer.h"
+
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 enum { PROGRAMS = 2, LCORE = 7 };
+enum dialect { POLLER_DPDK, POLLER_OVS };
 
 struct program {
   char path[64];
@@ -23,7 +27,8 @@ struct program {
   /* Writes what is sent instead of the n-th answer, from 0. */
   void (*answer)(struct program *program, int fd, unsigned n);
   const char *greeting;
-  unsigned questions; /* of all connections */
+  char question[256]; /* the last of all connections */
+  unsigned questions;
   uint64_t since_tsc, total;
   int core;
 };
@@ -59,22 +64,34 @@ static void put_cycles(int fd, uint64_t busy, uint64_t total) {
       LCORE, busy, total);
 }
 
+static bool is_about_core(const struct program *program) {
+  return strncmp(program->question, "/eal/lcore/info", 15) == 0;
+}
+
 /* It is busy for a quarter. Its cycles grow less than the clock however late
  * the answer is read. */
 static void answer_well(struct program *program, int fd, unsigned n) {
-  if (n == 1)
+  if (is_about_core(program))
     put_core(program, fd);
   else
     put_cycles(fd, n, 4 * n);
 }
 
+/* It polls, and is never switched out. */
+static void answer_as_the_clock(struct program *program, int fd, unsigned n) {
+  (void)n;
+  if (is_about_core(program))
+    put_core(program, fd);
+  else
+    put_cycles(fd, percore_tsc() / 4, percore_tsc());
+}
+
 static void *serve(void *argument) {
   struct program *program = argument;
-  char question[256];
   for (int fd; (fd = accept(program->listener, NULL, NULL)) >= 0; close(fd)) {
     if (program->greeting != NULL)
       put(fd, "%s", program->greeting);
-    while (recv(fd, question, sizeof(question), 0) > 0)
+    while (recv(fd, program->question, sizeof(program->question), 0) > 0)
       program->answer(
           program, fd,
           __atomic_fetch_add(&program->questions, 1, __ATOMIC_RELAXED));
@@ -82,12 +99,13 @@ static void *serve(void *argument) {
   return NULL;
 }
 
-static void start(struct program *program, enum poller_dialect dialect,
+static void start(struct program *program, enum dialect dialect,
                   void (*answer)(struct program *, int, unsigned)) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   size_t number = (size_t)(program - programs);
   bool is_dpdk = dialect == POLLER_DPDK;
-  snprintf(program->path, sizeof(program->path), "%s/%zu", directory, number);
+  snprintf(program->path, sizeof(program->path), "%s/%zu%s", directory, number,
+           is_dpdk ? "" : ".ctl");
   strcpy(address.sun_path, program->path);
   program->answer = answer;
   program->greeting =
@@ -98,9 +116,9 @@ static void start(struct program *program, enum poller_dialect dialect,
                      errno);
   assert_return_code(listen(program->listener, 1), errno);
   pthread_create(&program->thread, NULL, serve, program);
-  static const char *paths[POLLER_DIALECTS][PROGRAMS];
-  struct names *sockets = &pollers->options.sockets[dialect];
-  sockets->list = paths[dialect];
+  static const char *paths[PROGRAMS];
+  struct names *sockets = &pollers->options.sockets;
+  sockets->list = paths;
   sockets->list[sockets->len++] = program->path;
 }
 
@@ -114,10 +132,12 @@ static void hear(void *context, enum journal_level level, const char *line) {
   snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s\n", line);
 }
 
-static int core; /* to which the thread that polls is bound */
-static sem_t polls, works, has_worked;
-static pthread_t poller;
-static int poller_tid;
+static int core;      /* to which the thread that polls is bound */
+static struct bound { /* a thread that is bound to it */
+  sem_t begins, works, has_worked;
+  pthread_t thread;
+  int tid;
+} poller, other;
 
 static double cpu_s(clockid_t clock) {
   struct timespec now;
@@ -127,8 +147,10 @@ static double cpu_s(clockid_t clock) {
 
 /* Uses more processor time than all other threads, and some more. */
 static void work(void) {
-  while (2 * cpu_s(CLOCK_THREAD_CPUTIME_ID) <
-         cpu_s(CLOCK_PROCESS_CPUTIME_ID) + 0.05)
+  double end_s = cpu_s(CLOCK_THREAD_CPUTIME_ID) + 0.05;
+  while (cpu_s(CLOCK_THREAD_CPUTIME_ID) < end_s ||
+         2 * cpu_s(CLOCK_THREAD_CPUTIME_ID) <
+             cpu_s(CLOCK_PROCESS_CPUTIME_ID) + 0.05)
     ;
 }
 
@@ -137,13 +159,33 @@ static void *poll_on(void *argument) {
   CPU_ZERO(&set);
   CPU_SET((size_t)core, &set);
   sched_setaffinity(0, sizeof(set), &set);
-  poller_tid = gettid();
-  sem_post(&polls);
-  sem_wait(&works);
-  work();
-  sem_post(&has_worked);
-  pause();
-  return argument;
+  struct bound *bound = argument;
+  bound->tid = gettid();
+  sem_post(&bound->begins);
+  for (;;) {
+    sem_wait(&bound->works);
+    work();
+    sem_post(&bound->has_worked);
+  }
+  return NULL;
+}
+
+static void begin_bound(struct bound *bound) {
+  sem_init(&bound->begins, 0, 0);
+  sem_init(&bound->works, 0, 0);
+  sem_init(&bound->has_worked, 0, 0);
+  pthread_create(&bound->thread, NULL, poll_on, bound);
+  sem_wait(&bound->begins);
+}
+
+static void end_bound(struct bound *bound) {
+  pthread_cancel(bound->thread);
+  pthread_join(bound->thread, NULL);
+}
+
+static void let_work(struct bound *bound) {
+  sem_post(&bound->works);
+  sem_wait(&bound->has_worked);
 }
 
 static void begin(void) {
@@ -157,14 +199,12 @@ static void begin(void) {
   sched_getaffinity(0, sizeof(set), &set);
   for (core = 0; !CPU_ISSET((size_t)core, &set);)
     core++;
-  sem_init(&polls, 0, 0);
-  sem_init(&works, 0, 0);
-  sem_init(&has_worked, 0, 0);
-  pthread_create(&poller, NULL, poll_on, NULL);
-  sem_wait(&polls);
+  begin_bound(&poller);
   pollers = calloc(1, sizeof(*pollers));
   pollers->options.journal.write = hear;
+  pollers->options.wanted = true;
   pollers->answer_ns = 60 * NS_PER_S;
+  pollers->most = POLLER_SERVERS_MAX;
 }
 
 static void end(void) {
@@ -177,8 +217,7 @@ static void end(void) {
       close(programs[i].listener);
       unlink(programs[i].path);
     }
-  pthread_cancel(poller);
-  pthread_join(poller, NULL);
+  end_bound(&poller);
   rmdir(directory);
   unit_remove_runtime_dir();
 }
@@ -217,12 +256,41 @@ TEST(a_thread_is_known_from_its_second_answer_on) {
   assert_non_null(strstr(told, ": its useful load is read"));
 }
 
-/* All threads may be bound to the core. */
-TEST(the_thread_that_has_used_most_of_the_core_is_joined) {
-  sem_post(&works);
-  sem_wait(&has_worked);
+TEST(the_only_thread_that_is_bound_to_the_core_is_joined) {
+  let_work(&poller);
   struct poller_server *server = start_dpdk(answer_well);
-  assert_int_equal(server->threads[0].tid, poller_tid);
+  assert_int_equal(server->threads[0].tid, poller.tid);
+}
+
+TEST(
+    of_several_bound_threads_the_one_that_ran_most_since_the_last_look_is_joined) {
+  begin_bound(&other);
+  let_work(&other);
+  struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
+  int first = thread->tid;
+  bool is_said = strstr(told, "in part") != NULL;
+  let_work(&poller);
+  ask();
+  end_bound(&other);
+  assert_false(is_said);
+  assert_int_equal(first, 0); /* nobody knows yet */
+  assert_int_equal(thread->tid, poller.tid);
+}
+
+TEST(a_thread_that_does_not_run_while_another_does_is_joined_no_longer) {
+  begin_bound(&other);
+  struct poller_thread *thread = &start_dpdk(answer_as_the_clock)->threads[0];
+  let_work(&other);
+  ask();
+  int first = thread->tid;
+  ask();
+  for (int i = 0; i < 20 && thread->tid != poller.tid; i++) {
+    let_work(&poller);
+    ask();
+  }
+  end_bound(&other);
+  assert_int_equal(first, other.tid);
+  assert_int_equal(thread->tid, poller.tid);
 }
 
 static uint64_t ran_ns(int tid) {
@@ -236,8 +304,7 @@ static uint64_t ran_ns(int tid) {
 }
 
 TEST(the_cpu_time_of_a_thread_is_the_kernels) {
-  sem_post(&works);
-  sem_wait(&has_worked);
+  let_work(&poller);
   const struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
   uint64_t before = ran_ns(thread->tid);
   ask();
@@ -296,7 +363,8 @@ TEST(an_lcore_whose_thread_is_not_bound_counts_nothing_and_is_told) {
 static uint64_t busy, total; /* of the next answer */
 
 static void answer_these(struct program *program, int fd, unsigned n) {
-  if (n == 1)
+  (void)n;
+  if (is_about_core(program))
     put_core(program, fd);
   else
     put_cycles(fd, busy, total);
@@ -334,9 +402,29 @@ TEST(a_thread_that_does_not_poll_has_no_useful_load) {
   assert_nan(tell(0, 0));
 }
 
+/* As if the last answer were of a second before. */
+static double tell_after_a_second(double busy_s, double total_s) {
+  const double hz = (double)region_tsc_hz();
+  struct poller_server *server = pollers->servers[0];
+  struct poller_thread *thread = &server->threads[0];
+  thread->told_ns = clock_now_ns(CLOCK_MONOTONIC) - NS_PER_S;
+  thread->told_tsc = percore_tsc() - (uint64_t)hz;
+  poller_thread_tell(server, LCORE, thread->busy + (uint64_t)(busy_s * hz),
+                     thread->total + (uint64_t)(total_s * hz));
+  return thread->share;
+}
+
+TEST(a_thread_whose_busy_cycles_are_read_a_little_late_is_always_busy) {
+  start_told();
+  assert_near(tell_after_a_second(0.9009, 0.9), 1, 1e-9);
+  assert_near(tell_after_a_second(0.000008, 0.000001), 1, 1e-9);
+  assert_near(tell_after_a_second(0.3, 0.9), 1.0 / 3, 1e-3);
+}
+
 TEST(busy_cycles_beyond_the_total_are_not_believed) {
   start_told();
-  assert_nan(tell(41, 40));
+  assert_nan(tell_after_a_second(0.902, 0.9));
+  assert_nan(tell_after_a_second(0.00002, 0.000001));
 }
 
 TEST(more_cycles_than_the_clock_are_not_believed) {
@@ -511,7 +599,7 @@ static void answer_the_end(struct program *program, int fd, unsigned n) {
   shutdown(fd, SHUT_RDWR);
 }
 
-static void check_refused(enum poller_dialect dialect,
+static void check_refused(enum dialect dialect,
                           void (*answer)(struct program *, int, unsigned),
                           const char *why) {
   start(&programs[0], dialect, answer);
@@ -536,7 +624,7 @@ TEST(an_answer_of_more_than_1_mib_is_refused) {
 }
 
 TEST(a_program_that_ends_the_connection_is_refused) {
-  check_refused(POLLER_SPDK, answer_the_end, "ends the connection");
+  check_refused(POLLER_OVS, answer_the_end, "ends the connection");
 }
 
 TEST(a_program_that_is_not_there_is_refused) {
@@ -622,10 +710,11 @@ TEST(a_program_that_does_not_answer_delays_no_other) {
   pollers->answer_ns = 2 * NS_PER_S;
   start(&programs[0], POLLER_DPDK, answer_nothing);
   start(&programs[1], POLLER_OVS, answer_in_pieces);
+  pollers_find(pollers);
+  pollers->servers[0]->misses = POLLER_MISSES; /* both are this process */
   ask();
   for (size_t i = 0; i < pollers->len; i++)
-    assert_int_equal(pollers->servers[i]->told,
-                     pollers->servers[i]->dialect == POLLER_OVS);
+    assert_int_equal(pollers->servers[i]->told, !pollers->servers[i]->is_dpdk);
   assert_int_equal(programs[0].questions, 1);
 }
 
@@ -642,14 +731,11 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
   return status;
 }
 
-const char *__real_poller_connect(struct poller_server *server,
-                                  uint64_t now_ns);
-const char *__wrap_poller_connect(struct poller_server *server,
-                                  uint64_t now_ns);
-const char *__wrap_poller_connect(struct poller_server *server,
-                                  uint64_t now_ns) {
+bool __real_poller_connect(struct poller_server *server);
+bool __wrap_poller_connect(struct poller_server *server);
+bool __wrap_poller_connect(struct poller_server *server) {
   ahead_ns += connect_ns;
-  return __real_poller_connect(server, now_ns);
+  return __real_poller_connect(server);
 }
 
 TEST(a_long_search_for_sockets_takes_nothing_from_the_time_for_answers) {
@@ -668,6 +754,15 @@ static struct {
   uint64_t at_ns, rest_ns;
   unsigned looks;
 } sleeps[SLEEPS];
+static unsigned looks;
+
+void __real_pollers_find(struct pollers *of);
+void __wrap_pollers_find(struct pollers *of);
+void __wrap_pollers_find(struct pollers *of) {
+  looks++;
+  __real_pollers_find(of);
+}
+
 static size_t sleeps_len;
 static sem_t has_slept;
 
@@ -677,10 +772,9 @@ bool __wrap_sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
 bool __wrap_sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
                                           uint64_t interval_ns,
                                           uint64_t lead_ns) {
-  const struct pollers *of = sampling->argument;
   sleeps[sleeps_len].at_ns = clock_now_ns(CLOCK_MONOTONIC);
   sleeps[sleeps_len].rest_ns = interval_ns;
-  sleeps[sleeps_len].looks = of->looks;
+  sleeps[sleeps_len].looks = looks;
   ahead_ns +=
       interval_ns - (clock_now_ns(CLOCK_REALTIME) + lead_ns) % interval_ns;
   if (++sleeps_len < SLEEPS)
@@ -689,13 +783,11 @@ bool __wrap_sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
   return sampling_thread_sleep(sampling, UINT64_MAX);
 }
 
-/* Nobody runs SPDK where this test runs. */
 static void run_the_thread(void) {
   struct pollers_options options = pollers->options;
-  options.wanted[POLLER_SPDK] = true;
   options.interval_ns = NS_PER_S;
   pollers_close(pollers);
-  sleeps_len = 0;
+  sleeps_len = looks = 0;
   sem_init(&has_slept, 0, 0);
   assert_int_equal(pollers_start(&pollers, &options), 0);
   sem_wait(&has_slept);
@@ -741,20 +833,14 @@ TEST(the_pieces_of_an_answer_are_put_together) {
   assert_true(server->threads[0].total == 100);
 }
 
-static void check_asked_seldom(enum poller_dialect dialect) {
-  start(&programs[0], dialect, answer_in_pieces);
+TEST(open_vswitch_is_asked_every_5_s_at_most) {
+  start(&programs[0], POLLER_OVS, answer_in_pieces);
   const struct poller_server *server = ask();
   ask();
   ask();
   assert_int_equal(programs[0].questions, 1);
   assert_true(server->due_ns - server->asked_ns >= UINT64_C(4500000000));
 }
-
-TEST(open_vswitch_is_asked_every_5_s_at_most) {
-  check_asked_seldom(POLLER_OVS);
-}
-
-TEST(spdk_is_asked_every_5_s_at_most) { check_asked_seldom(POLLER_SPDK); }
 
 static void answer_as_4(struct program *program, int fd, unsigned n) {
   put(fd,
@@ -819,21 +905,7 @@ TEST(a_program_is_asked_once_although_two_sockets_are_given) {
   start(&programs[1], POLLER_DPDK, answer_well);
   ask();
   assert_int_equal(programs[1].questions, 0);
-  assert_non_null(strstr(told, "it is read already"));
-}
-
-TEST(a_given_socket_is_asked_although_its_program_was_found_as_well) {
-  start(&programs[0], POLLER_DPDK, answer_well);
-  pollers_find(pollers);
-  struct poller_server *found = calloc(1, sizeof(*found));
-  *found = (struct poller_server){
-      .pollers = pollers, .dialect = POLLER_DPDK, .pid = getpid(), .fd = -1};
-  strcpy(found->name, "found");
-  strcpy(found->path, programs[0].path);
-  pollers->servers[pollers->len++] = found;
-  ask();
-  assert_int_equal(pollers->servers[0]->told, 1);
-  assert_int_equal(found->told, 0);
+  assert_non_null(strstr(told, "it is asked at "));
 }
 
 TEST(a_socket_at_which_nobody_listens_is_told_by_its_path) {
