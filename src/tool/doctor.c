@@ -44,9 +44,8 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
   vsnprintf(value, sizeof(value), format, arguments);
   va_end(arguments);
   if (doctor->one_line) {
-    fprintf(doctor->out,
-            "doctor: %s, %s: %s: 'percore doctor' says what to do\n", group,
-            name, text_clean_string(clean, sizeof(clean), value));
+    fprintf(doctor->out, "percore doctor: %s, %s: %s\n", group, name,
+            text_clean_string(clean, sizeof(clean), value));
     return;
   }
   if (doctor->json != NULL) {

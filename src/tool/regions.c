@@ -27,6 +27,11 @@ static const struct argument arguments[] = {
     ARGUMENT_JSON(struct regions_options),
 };
 
+static bool can_be_read(const struct listed *listed) {
+  return listed->reader != NULL &&
+         region_reader_directory(listed->reader) != NULL;
+}
+
 /* Returns how many rows of the producer's own tables are or have been in use.
  */
 static uint64_t count_rows(struct region_reader *reader) {
@@ -100,7 +105,7 @@ static void put_text(FILE *out, const struct listed *listed,
   struct region_reader *reader = listed->reader;
   const struct threads threads = read_threads(listed);
   const char *state = state_of(listed, &threads);
-  if (reader != NULL && region_reader_directory(reader) != NULL) {
+  if (can_be_read(listed)) {
     const struct region_directory *directory = region_reader_directory(reader);
     pid_text(pid, region_reader_pid(reader));
     user_text(user, region_reader_uid(reader));
@@ -178,34 +183,35 @@ static void put_layout_json(struct json *json, struct region_reader *reader) {
 }
 
 /* Writes a cell of clean text, and the blanks after it. */
-static void put_cell(const char *text, int width) {
+static void put_cell(FILE *out, const char *text, int width) {
   char clean[512];
-  text_pad(stdout, text_clean_string(clean, sizeof(clean), text), -width);
-  fputs("  ", stdout);
+  text_clean_string(clean, sizeof(clean), text != NULL ? text : "");
+  text_pad(out, clean, -width);
+  fputs("  ", out);
 }
 
-static void put_field(const struct percore_field *field, int width) {
+static void put_field(FILE *out, const struct percore_field *field, int width) {
   char kind[32], about[512] = "", clean[sizeof(about) * TEXT_GROWTH];
+  bool is_gauge = field->kind == PERCORE_GAUGE;
   snprintf(kind, sizeof(kind), "%s%s%s", kinds[field->kind],
-           field->kind == PERCORE_GAUGE ? ", " : "",
-           field->kind == PERCORE_GAUGE ? aggregations[field->aggregation]
-                                        : "");
+           is_gauge ? ", " : "",
+           is_gauge ? aggregations[field->aggregation] : "");
   for (uint32_t i = 0; i < field->state_count; i++)
     text_append(about, sizeof(about), ", ", field->states[i]);
   if (field->help != NULL)
     text_append(about, sizeof(about), ": ", field->help);
-  fputs("  ", stdout);
-  put_cell(field->name, 24);
-  put_cell(kind, 11);
-  put_cell(field->unit != NULL ? field->unit : "", 10);
-  text_wrap(stdout, text_clean_string(clean, sizeof(clean), about), 53, width);
+  fputs("  ", out);
+  put_cell(out, field->name, 16);
+  put_cell(out, kind, 11);
+  put_cell(out, field->unit, 10);
+  text_wrap(out, text_clean_string(clean, sizeof(clean), about), 45, width);
 }
 
-static void put_layout(struct region_reader *reader, int width) {
+static void put_layout(FILE *out, struct region_reader *reader, int width) {
   const struct region_directory *directory = region_reader_directory(reader);
   char time[TIME_TEXT_SIZE], about[640], clean[sizeof(about) * TEXT_GROWTH];
   time_text(time, directory->header.start_realtime_ns);
-  printf("\nsince %s\n", time);
+  fprintf(out, "\nsince %s\n", time);
   for (uint32_t t = 0; t < directory->table_count; t++) {
     const struct percore_table *table = &directory->described[t];
     char rows[64] = "one row";
@@ -215,9 +221,9 @@ static void put_layout(struct region_reader *reader, int width) {
     snprintf(about, sizeof(about), "%s (%s, %s)%s%.400s", table->name,
              storages[table->storage], rows, table->help != NULL ? ": " : "",
              table->help != NULL ? table->help : "");
-    text_wrap(stdout, text_clean_string(clean, sizeof(clean), about), 2, width);
+    text_wrap(out, text_clean_string(clean, sizeof(clean), about), 0, width);
     for (uint32_t f = 0; f < table->field_count; f++)
-      put_field(&table->fields[f], width);
+      put_field(out, &table->fields[f], width);
   }
 }
 
@@ -241,7 +247,7 @@ static void put_json(struct json *json, const struct listed *listed,
   json_open_object(json, NULL);
   json_text(json, "name", listed->name);
   json_text(json, "state", state_of(listed, &threads));
-  if (reader != NULL && region_reader_directory(reader) != NULL) {
+  if (can_be_read(listed)) {
     const struct region_directory *directory = region_reader_directory(reader);
     target_json_user(json, reader);
     target_json(json, reader);
@@ -285,15 +291,16 @@ static void show_json(const struct listing *listing, const char *name,
 struct table {
   struct listing listing;
   bool others_only; /* leave out percore's own regions */
+  bool whole;       /* describe the first that can be read */
 };
 
 /* Writes nothing if no region is shown. */
 static int write_table(FILE *out, const void *context, struct screen screen) {
   const struct table *table = context;
+  const struct listing *listing = &table->listing;
   bool has_title = false;
-  for (size_t i = 0; i < table->listing.len; i++) {
-    const struct listed *listed = &table->listing.listed[i];
-    if (table->others_only && listed_is_own(listed))
+  for (size_t i = 0; i < listing->len; i++) {
+    if (table->others_only && listed_is_own(&listing->listed[i]))
       continue;
     if (!has_title) {
       paint_pad(out, screen.colour, PAINT_TITLE, "region", -22);
@@ -301,8 +308,13 @@ static int write_table(FILE *out, const void *context, struct screen screen) {
               "tables", "rows", "size");
     }
     has_title = true;
-    put_text(out, listed, &screen);
+    put_text(out, &listing->listed[i], &screen);
   }
+  for (size_t i = 0; i < listing->len && table->whole; i++)
+    if (can_be_read(&listing->listed[i])) {
+      put_layout(out, listing->listed[i].reader, screen.width);
+      break;
+    }
   return 0;
 }
 
@@ -320,35 +332,24 @@ char *regions_text(struct screen screen) {
   return text;
 }
 
-static bool can_be_read(const struct listed *listed) {
-  return listed->reader != NULL &&
-         region_reader_directory(listed->reader) != NULL;
-}
-
-/* With a name, describes the first of its regions that can be read. */
-static void show_table(const struct table *table, const char *name) {
-  const struct listing *listing = &table->listing;
+static void show_table(const struct table *table) {
   struct screen screen = terminal_screen();
   char clean[4096];
-  size_t i = 0;
   text_clean_string(clean, sizeof(clean), region_runtime_dir());
-  if (listing->len == 0)
+  if (table->listing.len == 0)
     printf("There is no region in %s.\n", clean);
-  (void)write_table(stdout, table, screen);
-  while (i < listing->len && !can_be_read(&listing->listed[i]))
-    i++;
-  if (name != NULL && i < listing->len)
-    put_layout(listing->listed[i].reader, screen.width);
+  screen.height = 0;
+  (void)screen_write(stdout, screen, write_table, table);
 }
 
 static int list_regions(const char *name, bool as_json) {
-  struct table table = {.others_only = false};
+  struct table table = {.whole = name != NULL};
   const struct listing *listing = &table.listing;
   int result = TOOL_OK, status = listing_connect(&table.listing, name);
   if (as_json)
     show_json(listing, name, -status);
   else if (status == 0 && (name == NULL || listing->len > 0))
-    show_table(&table, name);
+    show_table(&table);
   if (status != 0)
     result =
         say_failure(COMMAND, "cannot read %s: %s: %s", region_runtime_dir(),
