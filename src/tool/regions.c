@@ -351,9 +351,7 @@ static int list_regions(const char *name, bool as_json) {
   else if (status == 0 && (name == NULL || listing->len > 0))
     show_table(&table);
   if (status != 0)
-    result =
-        say_failure(COMMAND, "cannot read %s: %s: %s", region_runtime_dir(),
-                    strerror(-status), listing_advice(-status));
+    result = listing_fails(COMMAND, -status);
   else if (name != NULL && listing->len == 0)
     result = target_say_absent(COMMAND, name);
   for (size_t i = 0; name != NULL && i < listing->len; i++)

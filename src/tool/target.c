@@ -240,6 +240,11 @@ const char *listing_advice(int error) {
   }
 }
 
+int listing_fails(const char *command, int error) {
+  return say_failure(command, "cannot read %s: %s: %s", region_runtime_dir(),
+                     strerror(error), listing_advice(error));
+}
+
 bool listed_is_own(const struct listed *listed) {
   struct region_title title;
   return region_title_split(&title, listed->name, strlen(listed->name)) &&

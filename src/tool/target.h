@@ -78,6 +78,10 @@ void listing_print(void);
  * positive errno. */
 const char *listing_advice(int error);
 
+/* Prints that the directory cannot be read, why, and this advice. Returns
+ * TOOL_FAILURE. */
+int listing_fails(const char *command, int error);
+
 /* True for the board and the region of pollers, which percore itself publishes.
  */
 bool listed_is_own(const struct listed *listed);
