@@ -4,12 +4,14 @@
 #include "arguments.h"
 #include "json.h"
 #include "map.h"
+#include "region/file.h"
 #include "region/worker.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
 #include "top.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -18,12 +20,15 @@
 #define COMMAND "regions"
 
 struct regions_options {
-  bool maps, json;
+  bool maps, clean, json;
 };
 
 static const struct argument arguments[] = {
     ARGUMENT(struct regions_options, maps, 'm', "maps", ARGUMENT_FLAG, NULL,
              "list the BPF maps of this machine instead"),
+    ARGUMENT(struct regions_options, clean, 'c', "clean", ARGUMENT_FLAG, NULL,
+             "remove the files of producers that are gone, also if collectd "
+             "has not read their last counts"),
     ARGUMENT_JSON(struct regions_options),
 };
 
@@ -362,17 +367,45 @@ static int list_regions(const char *name, bool as_json) {
   return result != TOOL_OK ? result : written;
 }
 
+/* ---------------------------------------------------------------------------
+ * Removing what producers have left
+ */
+
+static int clean(void) {
+  unsigned removed = 0, kept = 0;
+  DIR *files = opendir(region_runtime_dir());
+  if (files == NULL)
+    return listing_fails(COMMAND, errno);
+  for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
+    const char *name = entry->d_name;
+    if (region_title_length(name + (name[0] == '.')) == 0)
+      continue;
+    int status = region_file_remove(dirfd(files), name);
+    removed += status > 0;
+    kept += status < 0 && errno != ENOENT;
+  }
+  closedir(files);
+  printf("%u files were removed whose producers are gone.\n", removed);
+  if (kept > 0)
+    return say_failure(COMMAND,
+                       "%u files of others were not removed: run as "
+                       "root",
+                       kept);
+  return end_output(COMMAND);
+}
+
 static int regions_main(int argc, char **argv) {
   struct regions_options options = {.maps = false};
   int status = arguments_read(&regions_command, argc, argv, &options);
   if (status >= 0)
     return status;
   const char *name = optind < argc ? argv[optind] : NULL;
-  if (name != NULL && options.maps)
-    return say_usage(COMMAND, "unexpected argument '%s' beside --maps", name);
+  if (options.clean + options.maps + (name != NULL) > 1)
+    return say_usage(COMMAND, "give a name, --maps or --clean");
   stop_catch();
-  return options.maps ? map_list(COMMAND, options.json)
-                      : list_regions(name, options.json);
+  return options.clean  ? clean()
+         : options.maps ? map_list(COMMAND, options.json)
+                        : list_regions(name, options.json);
 }
 
 const struct command regions_command = {
