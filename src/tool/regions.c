@@ -246,7 +246,7 @@ static void put_fault(struct json *json, const struct region_fault *fault) {
 
 static void put_json(struct json *json, const struct listed *listed,
                      bool whole) {
-  char why[LISTED_WHY_SIZE];
+  char why[LISTED_WHY_SIZE], user[USER_TEXT_SIZE];
   struct region_reader *reader = listed->reader;
   const struct threads threads = read_threads(listed);
   json_open_object(json, NULL);
@@ -254,8 +254,13 @@ static void put_json(struct json *json, const struct listed *listed,
   json_text(json, "state", state_of(listed, &threads));
   if (can_be_read(listed)) {
     const struct region_directory *directory = region_reader_directory(reader);
-    target_json_user(json, reader);
-    target_json(json, reader);
+    user_text(user, region_reader_uid(reader));
+    json_integer(json, "uid", region_reader_uid(reader));
+    json_text(json, "user", user);
+    if (region_reader_pid(reader) > 0)
+      json_integer(json, "pid", region_reader_pid(reader));
+    json_thousandths(json, "started",
+                     (double)directory->header.start_realtime_ns / 1e9);
     json_integer(json, "tables", directory->table_count - 1);
     json_integer(json, "rows", (int64_t)count_rows(reader));
     json_integer(json, "size", (int64_t)directory->header.region_size);

@@ -39,21 +39,6 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes) {
            size, units[unit]);
 }
 
-void target_json_user(struct json *json, struct region_reader *reader) {
-  char user[USER_TEXT_SIZE];
-  json_integer(json, "uid", region_reader_uid(reader));
-  user_text(user, region_reader_uid(reader));
-  json_text(json, "user", user);
-}
-
-void target_json(struct json *json, struct region_reader *reader) {
-  const struct region_directory *directory = region_reader_directory(reader);
-  if (region_reader_pid(reader) > 0)
-    json_integer(json, "pid", region_reader_pid(reader));
-  json_thousandths(json, "started",
-                   (double)directory->header.start_realtime_ns / 1e9);
-}
-
 int target_table(const struct region_directory *directory, const char *name) {
   for (uint32_t t = 0; t < directory->table_count; t++)
     if (strcmp(directory->described[t].name, name) == 0)

@@ -16,11 +16,6 @@ int target_open(const char *command, const char *region,
 /* Prints that there is no such region. Returns TOOL_FAILURE. */
 int target_say_absent(const char *command, const char *region);
 
-/* Write the user, or the pid and the start time, of a region's producer as
- * JSON. */
-void target_json_user(struct json *json, struct region_reader *reader);
-void target_json(struct json *json, struct region_reader *reader);
-
 /* Returns the index of the table with this name, or -1. */
 int target_table(const struct region_directory *directory, const char *name);
 
