@@ -249,7 +249,7 @@ static bool take_averages(const struct board_reader *reader,
 }
 
 /* Subtracts from each load the share of polls that found nothing, as the board
- * tells it. */
+ * tells it, and takes its load averages. */
 static void take_from_board(const struct publishing *publishing,
                             struct snapshot *snapshot) {
   struct board_reader *reader = publishing->others;
@@ -261,9 +261,8 @@ static void take_from_board(const struct publishing *publishing,
     size_t columns = board_reader_core(reader, core->core, &row);
     if (columns > 0 && !isnan(core->busy))
       core->taken = fmax(0, core->busy - (row.load - row.taken));
-    if (core->online && has_all)
-      has_all =
-          columns > 0 && take_averages(reader, snapshot, core, &row, columns);
+    if (core->online && publishing->any_source)
+      has_all &= take_averages(reader, snapshot, core, &row, columns);
   }
   for (size_t p = 0; p < snapshot->periods_len && has_all; p++) {
     snapshot->host.load_average[p] = 0;
