@@ -204,7 +204,6 @@ TEST(an_instance_that_comes_counts_from_its_start) {
 
 static struct percore_region *create_polled(int number, const char *instance) {
   struct percore_options options = {.size = sizeof(options),
-                                    .serving = PERCORE_SERVE_POLLED,
                                     .instance = instance,
                                     .cores = CORES};
   assert_return_code(
@@ -218,7 +217,6 @@ static void *serve_late(void *region) {
   struct timespec time = {.tv_nsec = 200000000};
   while (nanosleep(&time, &time) != 0)
     ;
-  percore_serve(region);
   return NULL;
 }
 
@@ -245,7 +243,6 @@ TEST(an_instance_that_answers_later_is_added) {
   open_all(false, false);
   assert_int_equal(merge_count(&merge), 1);
   for (int i = 0; i < 1000 && merge_count(&merge) < 2; i++) {
-    percore_serve(polled);
     look();
   }
   look();
