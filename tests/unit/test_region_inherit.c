@@ -354,15 +354,6 @@ INHERIT_TEST(a_removed_row_waits_for_the_children) {
  * The life of the region
  */
 
-static int wait_attached(struct percore_region *region) {
-  percore_slot_t slot;
-  if (percore_attach(region, "stays", 0, &slot) != 0)
-    return 1;
-  tell(done);
-  await_told(go);
-  return 0;
-}
-
 static void *attach_and_end(void *region) {
   percore_slot_t slot;
   return percore_attach(region, "ends", 0, &slot) == 0 ? NULL : region;
@@ -456,7 +447,8 @@ static volatile uint64_t private_words[64];
 
 /* Overwrites all that processes share, but cells, with garbage: small numbers,
  * random ones, and addresses of the master's memory. */
-static int write_garbage(struct percore_region *region) {
+static __attribute__((noreturn)) int
+write_garbage(struct percore_region *region) {
   const struct region_header *header = region->header;
   uint64_t directory = header->slots_offset / 8 + 8ull * header->slot_count;
   uint64_t x = 88172645463325252u;
