@@ -153,7 +153,8 @@ static pthread_key_t late_key;
 static struct percore_region *late_region;
 static int late_error;
 
-/* Attaches in the last round of destructors. */
+/* Attaches after the library has given the slots of the thread back. Sanitizers
+ * leave no later round of destructors. */
 static void attach_late(void *rounds_left) {
   uintptr_t left = (uintptr_t)rounds_left;
   percore_slot_t slot;
@@ -166,7 +167,7 @@ static void attach_late(void *rounds_left) {
 static void *attach_and_end(void *argument) {
   (void)argument;
   (void)unit_attach(late_region, 0);
-  pthread_setspecific(late_key, (void *)PTHREAD_DESTRUCTOR_ITERATIONS);
+  pthread_setspecific(late_key, (void *)(PTHREAD_DESTRUCTOR_ITERATIONS - 1));
   return NULL;
 }
 
