@@ -132,6 +132,8 @@ static int attach(struct percore_region *region, const char *name, int core,
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
+  if (region_thread_is_ending())
+    return region_failed(ECANCELED);
   cpu_set_t cpus;
   CPU_ZERO(&cpus); /* as if it were unknown */
   if (!region->numbers_cores)
