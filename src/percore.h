@@ -290,29 +290,22 @@ struct percore_table {
   uint32_t flags; /* enum percore_table_flags */
 };
 
-enum percore_serving {
-  PERCORE_SERVE_THREAD = 0, /* by a thread of the library */
-  PERCORE_SERVE_POLLED = 1  /* by the application: percore_fd, _serve */
-};
-
 /* A member that is 0 selects its default. Set size to sizeof(struct
  * percore_options). A library that is older than the program's percore.h takes
  * longer structs, also those below, if the members that it does not have are 0,
  * and otherwise fails with EINVAL. */
 struct percore_options {
   size_t size;
-  /* Distinguishes regions with the same name. "*": the lowest number from 1 on
-   * that no process has. */
-  const char *instance;
+  const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
-  enum percore_serving serving;
   /* In addition to one per possible core. Default: 8 (256 with `inherit`), or
    * the number of threads that the process has, if more. */
   uint32_t extra_slots;
   /* Default: the possible cores of this machine. Otherwise core numbers are
    * the application's own and are not checked against affinity. */
   uint32_t cores;
-  int huge_pages; /* 1: put the whole region in huge pages, allocated at once */
+  int huge_pages; /* 1: allocate the whole region at once, in huge pages if the
+                     file system of the runtime directory has them */
   int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
   int off;   /* 1: make a sink, without memory, thread or message */
   /* 1: every user who can reach the runtime directory may read the region, not
@@ -328,49 +321,38 @@ struct percore_options {
 
 struct percore_region;
 
-/* Creates a region and serves it. *region is always usable. On failure, a line
- * on stderr gives the reason unless the option `quiet` is set, and
- * percore_status returns the reason. For EINVAL it names the table, the field
- * and the rule that the description breaks. Returns 0, or -1 with errno.
- *
- * With these errors, the region counts, but readers cannot find it yet. The
- * serving thread, or percore_serve, tries again every two seconds; so does
- * percore_create with the same arguments, which returns the same region. When
- * an attempt succeeds, readers see all counts.
+/* Creates a region: a file in the runtime directory, which readers find there.
+ * After that, the library has no descriptor and no thread. *region is always
+ * usable. On failure it is a sink, a line on stderr gives the reason unless the
+ * option `quiet` is set, and percore_status returns the reason. For EINVAL it
+ * names the table, the field and the rule that the description breaks. Any
+ * number of processes may create regions of the same name: readers add them up.
+ * Returns 0, or -1 with errno.
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
- *   EADDRINUSE    another process serves this name and instance
- *   EPERM         another user's producer died and left its socket in a sticky
- *                 directory; that user or root must remove the socket
- *   or another errno of open(2), flock(2) or bind(2)
- * With all others, the region is a sink.
+ *   ENOSPC        the file system of the runtime directory is full
  *   EINVAL        a name, a table, a field or an option breaks a rule
- *   ENAMETOOLONG  the socket's path is too long, or the names of region, table
+ *   ENAMETOOLONG  the file's path is too long, or the names of region, table
  *                 and field together are too long
  *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
- *   ENOTSUP       the kernel has no robust mutexes (qemu-user)
- *   or an errno of memfd_create(2), mmap(2) or pthread_create(3).
+ *   or an errno of open(2) or mmap(2).
  */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
 
 /* Tells readers that the region has ended cleanly, so that collectd does not
- * report a failure. Removes the socket and the lock file, and unmaps the
- * region. No handle may be used afterwards. A child of fork(2) only leaves the
- * region. Returns 0, or -1 with EBUSY while threads that are still running are
- * attached. */
+ * report a failure, and unmaps the region. Its file stays until a reader has
+ * its last counts. No handle may be used afterwards. A child of fork(2) only
+ * leaves the region. Returns 0, or -1 with EBUSY while threads that are still
+ * running are attached. */
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
   size_t size; /* set to sizeof */
-  /* 1: readers can find the region; 0: they cannot find it yet, or it is a
-   * sink, as in a forked child. In a child that counts in the region: as it was
-   * at the fork. */
-  int served;
-  int error; /* the errno that is the cause if served is 0; otherwise 0 */
-  uint32_t readers; /* how many readers are connected */
+  int served;  /* 1: readers can find the region; 0: it is a sink */
+  int error;   /* the errno that is the cause if served is 0; otherwise 0 */
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
   uint64_t adds_refused; /* row_add calls that found no free row or memory */
@@ -385,17 +367,6 @@ struct percore_region_status {
 /* Reports the state of a region. Returns 0, or -1 with EINVAL (size). */
 int percore_status(struct percore_region *region,
                    struct percore_region_status *status);
-
-/* For PERCORE_SERVE_POLLED: returns a descriptor that is readable (poll(2),
- * epoll(7)) when percore_serve has work to do. Returns -1 with ENODEV if the
- * region is a sink or a thread serves it. */
-int percore_fd(const struct percore_region *region);
-
-/* Answers readers that have connected or sent a request since the last call. At
- * most every two seconds, also checks that the socket exists, and recreates it
- * if it was removed. Never blocks. Returns 0, or -1 with ENODEV like
- * percore_fd. */
-int percore_serve(struct percore_region *region);
 
 /* Allocates memory for rows 0 to rows - 1 of a table, in every slot that is
  * attached now or later, so that percore_row_add makes no system call for these

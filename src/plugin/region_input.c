@@ -71,7 +71,7 @@ static void tell_memory(const struct region_input *input, size_t rows) {
 static bool make_room(struct region_input *input) {
   struct region_sum *sum = input->sum;
   struct region_allowance *memory = &sum->budget->memory;
-  struct region_reader *reader = input->instance->reader;
+  struct region_reader *reader = input->producer->reader;
   uint32_t in_use = region_reader_rows(reader, input->number);
   uint32_t max_rows =
       region_reader_directory(reader)->tables[input->number].max_rows;
@@ -137,7 +137,7 @@ static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
 static bool need_births(const struct row *row) {
   struct region_input *input = row->input;
   return input->tile->want & REGION_WANT_BIRTHS ||
-         region_tile_read_births(input->instance->reader, input->tile, row->i);
+         region_tile_read_births(input->producer->reader, input->tile, row->i);
 }
 
 static uint32_t copies_of(const struct region_input *input) {
@@ -277,7 +277,7 @@ static struct region_sum_row *find_row(const struct row *row) {
   bool full = is_full(sum);
   if (!ranks && full && (row->is_same || lacks_values(sum)) && !looks)
     return NULL;
-  if (!region_reader_row_name(input->instance->reader, input->number,
+  if (!region_reader_row_name(input->producer->reader, input->number,
                               row->number, input->tile->generations[row->i],
                               name) ||
       (sum->chooses_rows && !row->is_same &&
@@ -290,7 +290,7 @@ static struct region_sum_row *find_row(const struct row *row) {
       (!ranks && !region_sum_show(sum, found)))
     return NULL;
   if (found->objects == 0)
-    found->since_ns = !row->is_new ? input->instance->watch->now.stamp_ns
+    found->since_ns = !row->is_new ? input->producer->watch->now.stamp_ns
                       : input->scans > 0 || found->put != 0 ? sum->put_ns
                                                             : input->start_ns;
   return found;
@@ -503,16 +503,19 @@ static enum region_scan give_up(struct region_input *input) {
   return later ? REGION_SCAN_LATER : REGION_SCAN_DONE;
 }
 
+/* What a cut file seems to have lost is no fault of the producer's counting. */
 static void tell_growth(const struct region_input *input) {
-  const char *label = input->instance->label;
+  const char *label = input->producer->instance->label;
+  if (region_reader_is_cut(input->producer->reader))
+    return;
   if (input->worst == REGION_FELL)
-    region_warn(region_about(input->instance, NULL),
+    region_warn(region_about(input->producer->instance, NULL),
                 "region %s: counters of table %s decreased, which a producer "
                 "must never do. They are reported again once they exceed their "
                 "former values.",
                 label, input->sum->table);
   else if (input->worst == REGION_LEAPT)
-    region_warn(region_about(input->instance, NULL),
+    region_warn(region_about(input->producer->instance, NULL),
                 "region %s: counters of table %s grew by 2^63 or more at once. "
                 "They are reported again once the producer is restarted.",
                 label, input->sum->table);
@@ -533,19 +536,19 @@ static void tell_left_out(const struct region_input *input) {
   if (denies)
     region_sum_deny(sum, rows);
   else
-    input->instance->watch->rows_left_out += rows;
+    input->producer->watch->rows_left_out += rows;
   if (rows > 0 && sum->single)
     region_warn(region_about_sum(sum),
                 "region %s: table %s is not reported: MaxValues or MaxMemory "
                 "leave too little for its row; raise them.",
-                input->instance->budget->name, sum->table);
+                input->producer->instance->budget->name, sum->table);
   else if (rows > 0 && !denies)
     region_warn(region_about_sum(sum),
                 "region %s: table %s: %" PRIu64
                 " of its rows are counted only in `other`: a region may have "
                 "half of MaxValues or MaxMemory that other regions leave; "
                 "raise them, or choose rows with Row and Top.",
-                input->instance->budget->name, sum->table, rows);
+                input->producer->instance->budget->name, sum->table, rows);
 }
 
 /* Counts the rows that are not remembered in `other`. */
@@ -587,7 +590,7 @@ static bool begin(struct region_input *input) {
   if (sum->other->since_ns == 0)
     sum->other->since_ns = input->from_zero
                                ? input->start_ns
-                               : input->instance->watch->now.stamp_ns;
+                               : input->producer->watch->now.stamp_ns;
   return true;
 }
 
@@ -602,7 +605,7 @@ static uint32_t tile_rows(const struct region_sum *sum) {
 static void read_tile(struct region_input *input) {
   struct region_sum *sum = input->sum;
   struct region_tile *tile = input->tile;
-  region_tile_read(input->instance->reader, tile, input->next_row);
+  region_tile_read(input->producer->reader, tile, input->next_row);
   for (uint32_t core = 0; core < sum->core_count; core++)
     sum->core_used[core] |= tile->core_used[core];
   for (uint32_t i = skip_light(input, 0); i < tile->rows;
@@ -623,10 +626,10 @@ static void finish(struct region_input *input) {
   else
     tell_left_out(input);
   if (input->scans++ == 0) /* names and births are not read again */
-    region_reader_give_back(input->instance->reader);
+    region_reader_give_back(input->producer->reader);
   set_new(input, true);
   sum->is_new = true;
-  sum->read_ns = input->instance->watch->now.monotonic_ns;
+  sum->read_ns = input->producer->watch->now.monotonic_ns;
 }
 
 /* If few rows or none need births, those are read row by row. */
@@ -635,14 +638,14 @@ static bool prepare_tile(struct region_input *input) {
   bool many = sum->present.len > 0 || input->scans == 0;
   uint32_t want = (many ? REGION_WANT_BIRTHS : 0) |
                   (copies_of(input) > 1 ? REGION_WANT_CORES : 0);
-  input->tile = &input->instance->watch->tile;
-  return region_tile_reuse(input->tile, input->instance->reader, input->number,
+  input->tile = &input->producer->watch->tile;
+  return region_tile_reuse(input->tile, input->producer->reader, input->number,
                            tile_rows(sum), want) == 0;
 }
 
 enum region_scan region_input_scan(struct region_input *input, bool ended,
                                    uint64_t until_ns) {
-  const struct region_watch *watch = input->instance->watch;
+  const struct region_watch *watch = input->producer->watch;
   input->ended = ended;
   if ((input->next_row == 0 && !begin(input)) || !prepare_tile(input))
     return give_up(input);
@@ -677,6 +680,6 @@ void region_input_leave(struct region_input *input) {
   region_growth_free(&input->past);
   free(input->rows);
   free(input->rest);
-  *input = (struct region_input){.instance = input->instance,
+  *input = (struct region_input){.producer = input->producer,
                                  .number = input->number};
 }

@@ -1,145 +1,98 @@
+/* Which producers exist. The directory says by inotify(7) what comes and goes;
+ * it is listed at the start, after notices were lost, and once a minute. */
 #include "board/board.h"
 #include "regions.h"
 
 #include "base/clock.h"
-#include "base/descriptors.h"
 
 #include "utils/common/common.h"
 
-#include <sys/resource.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INSTANCES_MAX 256
-#define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-#define STRANGERS_ROUNDS 32
-static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const struct region_title *label) {
-  struct region_instance *instance = watch->instances;
-  while (instance != NULL &&
-         (strcmp(instance->budget->name, label->region) != 0 ||
-          strcmp(instance->name, label->instance) != 0))
-    instance = instance->next;
-  return instance;
+/* How many names and files are read at most, and how many files of a user; and
+ * how many are known, with those that were read to their end. */
+#define NAMES_MAX 64
+#define FILES_MAX 4096
+#define FILES_OF_USER_MAX 1024
+#define FILES_KNOWN_MAX 65536
+#define LIST_NS UINT64_C(60000000000)
+#define COMES (IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE)
+#define GOES (IN_DELETE | IN_MOVED_FROM)
+
+/* ---------------------------------------------------------------------------
+ * Files
+ */
+
+static uint64_t key_of(const char *file) {
+  uint64_t key = UINT64_C(14695981039346656037);
+  for (; *file != '\0'; file++)
+    key = (key ^ (unsigned char)*file) * UINT64_C(1099511628211);
+  return key;
 }
 
-static void free_instance(struct region_instance *instance) {
-  region_instance_free_inputs(instance);
-  region_workers_forget(&instance->workers);
-  region_reader_close(instance->reader);
-  instance->budget->instances--;
-  free(instance);
+/* If there is no memory, lists the directory again in the next round. */
+static void *get_memory(struct region_watch *watch, size_t size) {
+  void *memory = calloc(1, size);
+  if (memory == NULL)
+    watch->list_ns = 0;
+  return memory;
 }
 
-static void remove_instance(struct region_watch *watch,
-                            struct region_instance **link) {
-  struct region_instance *instance = *link;
-  /* What a producer that returns has counted must not be counted again. */
-  if (region_reader_may_return(instance->reader))
-    watch->after_boottime_ns =
-        MAX(watch->after_boottime_ns, instance->after_boottime_ns);
-  *link = instance->next;
-  watch->instances_len--;
-  free_instance(instance);
+/* Returns the list element that points to the producer, or to NULL. */
+static struct region_producer **find_file(struct region_watch *watch,
+                                          const char *file) {
+  struct region_producer **link = &watch->producers;
+  uint64_t key = key_of(file);
+  while (*link != NULL &&
+         ((*link)->key != key || strcmp((*link)->file, file) != 0))
+    link = &(*link)->next;
+  return link;
+}
+
+static struct region_producer *find_inode(const struct region_watch *watch,
+                                          ino_t inode) {
+  struct region_producer *producer = watch->producers;
+  while (producer != NULL && producer->inode != inode)
+    producer = producer->next;
+  return producer;
+}
+
+static size_t count_of_user(const struct region_watch *watch, uid_t uid) {
+  size_t files = 0;
+  for (const struct region_producer *producer = watch->producers;
+       producer != NULL; producer = producer->next)
+    files += producer->uid == uid && producer->reader != NULL;
+  return files;
+}
+
+void region_producer_forget(struct region_producer *producer) {
+  if (producer->reader == NULL)
+    return;
+  producer->watch->files--;
+  producer->instance->files--;
+  producer->instance = NULL;
+  region_producer_free_inputs(producer);
+  region_workers_forget(&producer->workers);
+  region_reader_close(producer->reader);
+  producer->reader = NULL;
+}
+
+static void remove_file(struct region_watch *watch,
+                        struct region_producer **link) {
+  struct region_producer *producer = *link;
+  *link = producer->next;
+  watch->producers_len--;
+  region_producer_forget(producer);
+  free(producer);
 }
 
 /* ---------------------------------------------------------------------------
- * New instances
+ * Names
  */
-
-/* True if the instance is read or about to be. What is refused has no
- * descriptors and takes no place. */
-static bool takes_place(const struct region_instance *instance) {
-  return instance->health != REGION_DEAD &&
-         region_reader_presence(instance->reader) != REGION_ABSENT;
-}
-
-/* Returns how many instances may be added: not more than INSTANCES_MAX are
- * read, and each has descriptors, of which known instances need some once they
- * are connected. */
-static long count_places(const struct region_watch *watch) {
-  long places = INSTANCES_MAX, of_files = descriptors_available();
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next) {
-    places -= takes_place(instance);
-    if (takes_place(instance) && !region_instance_is_alive(instance))
-      of_files -= INSTANCE_DESCRIPTORS;
-  }
-  return MAX(0, MIN(places, of_files / INSTANCE_DESCRIPTORS));
-}
-
-/* If the list is full, removes the instance without a place that was served
- * least recently. */
-static void make_place(struct region_watch *watch) {
-  struct region_instance **gone = NULL;
-  for (struct region_instance **link = &watch->instances; *link != NULL;
-       link = &(*link)->next)
-    if (!takes_place(*link) &&
-        (gone == NULL || (*link)->served_ns < (*gone)->served_ns))
-      gone = link;
-  if (watch->instances_len >= INSTANCES_MAX && gone != NULL)
-    remove_instance(watch, gone);
-}
-
-/* Returns true if there is room to read another region. Otherwise, logs the
- * reason once. */
-static bool has_place(struct region_watch *watch,
-                      const struct region_title *title) {
-  struct rlimit limit = {0};
-  if (watch->places > 0) {
-    make_place(watch);
-    return true;
-  }
-  (void)getrlimit(RLIMIT_NOFILE, &limit);
-  region_warn(region_about_host(watch),
-              "region %s and further regions are not read: at most %d are: end "
-              "producers, or raise RLIMIT_NOFILE (LimitNOFILE of the service) "
-              "to %lu.",
-              title->region, INSTANCES_MAX,
-              (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
-                  INSTANCE_DESCRIPTORS * INSTANCES_MAX);
-  watch->directory_ns = 0; /* tries again in the next round */
-  return false;
-}
-
-/* Logs why a socket is not connected to: once for all instances of a region,
- * and for all regions of users from whom nothing is received. */
-static void tell_refused(struct region_watch *watch,
-                         const struct region_title *title,
-                         struct region_reader *reader) {
-  struct region_about about = region_about_host(watch);
-  if (region_reader_errno(reader) != EBUSY)
-    about.region = title->region;
-  region_warn(about, "region %s is not read: %s", title->region,
-              region_reader_error(reader));
-}
-
-/* Opens a reader for a socket. Returns NULL if no process listens on it, or if
- * it may not be connected to. Such a socket takes no place: for example, a
- * killed producer leaves its socket behind, and a producer that changes its
- * name at each start may leave many. */
-static struct region_reader *find_producer(struct region_watch *watch,
-                                           const struct region_title *title,
-                                           const struct region_config *config) {
-  struct region_reader_options options = {
-      .keep_from_children = true,
-      .may_read = region_config_may_read,
-      .argument = (void *)config,
-  };
-  struct region_reader *reader;
-  if (region_reader_open(&reader, title->region, region_title_instance(title),
-                         &options) != 0)
-    return NULL;
-  if (region_reader_connect(reader) == 0)
-    return reader;
-  if (region_reader_fault(reader)->text[0] != '\0') {
-    tell_refused(watch, title, reader);
-  } else if (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTSOCK)
-    return reader;
-  region_reader_close(reader);
-  watch->strangers = true;
-  return NULL;
-}
 
 /* Returns the budget of the regions of that name, which is created if
  * necessary, or NULL if out of memory. */
@@ -149,7 +102,7 @@ static struct region_budget *find_budget(struct region_watch *watch,
   struct region_budget *budget = watch->budgets;
   while (budget != NULL && strcmp(budget->name, region) != 0)
     budget = budget->next;
-  if (budget != NULL || (budget = calloc(1, sizeof(*budget))) == NULL)
+  if (budget != NULL || (budget = get_memory(watch, sizeof(*budget))) == NULL)
     return budget;
   sstrncpy(budget->name, region, sizeof(budget->name));
   budget->config = config;
@@ -165,7 +118,7 @@ static struct region_budget *find_budget(struct region_watch *watch,
 bool region_budget_admits(struct region_budget *budget, uid_t uid) {
   if (budget->uid == (uid_t)-1)
     budget->uid = uid;
-  if (budget->config->users_given || uid == budget->uid || uid == (uid_t)-1)
+  if (budget->config->users_given || uid == budget->uid)
     return true;
   region_warn((struct region_about){.log = budget->log, .region = budget->name},
               "a region %s of user %u is not read: user %u has the name, until "
@@ -175,100 +128,179 @@ bool region_budget_admits(struct region_budget *budget, uid_t uid) {
   return false;
 }
 
-/* Makes an instance, which owns the reader. If out of memory, closes the reader
- * and returns NULL. */
-static struct region_instance *make_instance(struct region_watch *watch,
-                                             const struct region_title *label,
-                                             const struct region_config *config,
-                                             struct region_reader *reader) {
-  uid_t uid = region_reader_listener(reader);
-  struct region_budget *budget = find_budget(watch, config, label->region);
-  struct region_instance *instance = calloc(1, sizeof(*instance));
-  if (instance == NULL || budget == NULL ||
-      !region_budget_admits(budget, uid)) {
-    watch->strangers = true;
-    free(instance);
-    region_reader_close(reader);
+static void remove_name(struct region_watch *watch,
+                        struct region_instance **link) {
+  struct region_instance *instance = *link;
+  *link = instance->next;
+  watch->instances_len--;
+  instance->budget->instances--;
+  free(instance);
+}
+
+/* If there are too many names, removes the one without a file that had one
+ * least recently. Returns false if each has a file. */
+static bool has_place(struct region_watch *watch) {
+  struct region_instance **gone = NULL;
+  if (watch->instances_len < NAMES_MAX)
+    return true;
+  for (struct region_instance **link = &watch->instances; *link != NULL;
+       link = &(*link)->next)
+    if ((*link)->files == 0 &&
+        (gone == NULL || (*link)->served_ns < (*gone)->served_ns))
+      gone = link;
+  if (gone != NULL)
+    remove_name(watch, gone);
+  return gone != NULL;
+}
+
+static struct region_instance *make_name(struct region_watch *watch,
+                                         const struct region_title *title,
+                                         struct region_budget *budget) {
+  struct region_instance *instance = get_memory(watch, sizeof(*instance));
+  if (instance == NULL)
     return NULL;
-  }
+  *instance = (struct region_instance){
+      .watch = watch, .budget = budget, .served_ns = watch->now.monotonic_ns};
+  sstrncpy(instance->name, title->instance, sizeof(instance->name));
+  snprintf(instance->label, sizeof(instance->label), "%s%s%s", title->region,
+           title->instance[0] != '\0' ? "@" : "", title->instance);
   budget->instances++;
-  *instance =
-      (struct region_instance){.watch = watch,
-                               .reader = reader,
-                               .budget = budget,
-                               .after_boottime_ns = watch->after_boottime_ns};
-  sstrncpy(instance->name, label->instance, sizeof(instance->name));
-  snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
-           label->instance[0] != '\0' ? "@" : "", label->instance);
-  region_reader_use_allowance(reader, &budget->memory);
   instance->next = watch->instances;
   watch->instances = instance;
   watch->instances_len++;
-  watch->places--;
   watch->any_met = true;
   return instance;
 }
 
+static struct region_instance *find_name(struct region_watch *watch,
+                                         const struct region_title *title,
+                                         struct region_budget *budget) {
+  struct region_instance *instance = watch->instances;
+  while (instance != NULL && (instance->budget != budget ||
+                              strcmp(instance->name, title->instance) != 0))
+    instance = instance->next;
+  if (instance != NULL)
+    return instance;
+  if (has_place(watch))
+    return make_name(watch, title, budget);
+  region_warn(region_about_host(watch),
+              "region %s and further regions are not read: at most %d names "
+              "are. End producers, or use fewer names.",
+              title->region, NAMES_MAX);
+  return NULL;
+}
+
 /* ---------------------------------------------------------------------------
- * A scan of the directory
+ * A file comes
+ */
+
+/* Logs once for all files of a region that its user is not allowed. */
+static bool may_read(struct region_watch *watch,
+                     const struct region_title *title,
+                     const struct region_config *config, uid_t uid) {
+  struct region_about about = region_about_host(watch);
+  about.region = title->region;
+  if (region_config_may_read(uid, (void *)config))
+    return true;
+  region_warn(about,
+              "region %s is not read: it is of user %u, who is not allowed; "
+              "AllowUser names those that are.",
+              title->region, (unsigned)uid);
+  return false;
+}
+
+static bool is_full(struct region_watch *watch,
+                    const struct region_title *title, uid_t uid) {
+  bool full = watch->files >= FILES_MAX ||
+              watch->producers_len >= FILES_KNOWN_MAX ||
+              count_of_user(watch, uid) >= FILES_OF_USER_MAX;
+  if (full)
+    region_warn(region_about_host(watch),
+                "region %s and further regions are not read: at most %d files "
+                "are, and %d of a user. Remove those that no process uses with "
+                "percore regions --clean.",
+                title->region, FILES_MAX, FILES_OF_USER_MAX);
+  return full;
+}
+
+static void make_producer(struct region_watch *watch,
+                          struct region_instance *instance, const char *file,
+                          const struct stat *status) {
+  const struct region_reader_options options = {
+      .keep_from_children = true,
+      .may_read = region_config_may_read,
+      .argument = (void *)instance->budget->config,
+  };
+  struct region_producer *producer = get_memory(watch, sizeof(*producer));
+  struct region_reader *reader;
+  if (producer == NULL ||
+      region_reader_open_file(&reader, file, &options) != 0) {
+    free(producer);
+    watch->list_ns = 0; /* again in the next round */
+    return;
+  }
+  *producer = (struct region_producer){.watch = watch,
+                                       .instance = instance,
+                                       .key = key_of(file),
+                                       .inode = status->st_ino,
+                                       .uid = status->st_uid,
+                                       .reader = reader,
+                                       .met = true,
+                                       .changed = true};
+  sstrncpy(producer->file, file, sizeof(producer->file));
+  region_reader_use_allowance(reader, &instance->budget->memory);
+  instance->files++;
+  watch->files++;
+  producer->next = watch->producers;
+  watch->producers = producer;
+  watch->producers_len++;
+}
+
+/* A file that is known under another name was renamed, and counts once. */
+static void meet(struct region_watch *watch, const char *file,
+                 const struct stat *status) {
+  struct region_title title;
+  struct region_producer *known = find_inode(watch, status->st_ino);
+  if (known != NULL) {
+    known->met = known->changed = true;
+    return;
+  }
+  if (!region_title_split(&title, file, region_title_length(file)) ||
+      strcmp(title.region, BOARD_NAME) == 0) /* <Load> reports it */
+    return;
+  const struct region_config *config =
+      region_config_of(&watch->options.config->regions, title.region);
+  if (config == NULL || !may_read(watch, &title, config, status->st_uid) ||
+      is_full(watch, &title, status->st_uid))
+    return;
+  struct region_budget *budget = find_budget(watch, config, title.region);
+  if (budget != NULL && !region_budget_admits(budget, status->st_uid))
+    return;
+  struct region_instance *instance =
+      budget != NULL ? find_name(watch, &title, budget) : NULL;
+  if (instance != NULL)
+    make_producer(watch, instance, file, status);
+}
+
+/* Returns false if it is unknown what the name stands for. */
+static bool meet_named(struct region_watch *watch, int directory,
+                       const char *file) {
+  struct stat status;
+  if (region_title_length(file) == 0)
+    return true;
+  if (fstatat(directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno == ENOENT;
+  if (S_ISREG(status.st_mode))
+    meet(watch, file, &status);
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * The directory
  */
 
 static uint64_t ns_of(struct timespec time) {
   return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
-}
-
-/* Connects to a socket that belongs to no known instance. Returns the new
- * instance, or NULL if none was made. */
-static struct region_instance *meet_new(struct region_watch *watch,
-                                        const struct region_title *label) {
-  const struct region_config *config =
-      region_config_of(&watch->options.config->regions, label->region);
-  if (config == NULL || !has_place(watch, label))
-    return NULL;
-  struct region_reader *reader = find_producer(watch, label, config);
-  return reader != NULL ? make_instance(watch, label, config, reader) : NULL;
-}
-
-static void meet(struct region_watch *watch, const struct region_title *label) {
-  struct region_instance *instance = find_instance(watch, label);
-  if (instance == NULL)
-    instance = meet_new(watch, label);
-  if (instance == NULL)
-    return;
-  instance->met = instance->found_anew = true;
-  region_reader_find(instance->reader, true);
-}
-
-/* Files have the time of the last tick, so the time of a recent change says
- * nothing about what came after it. */
-static bool is_recent(uint64_t changed_ns) {
-  return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
-}
-
-/* Notes that the scan does not know what is there, and is to be repeated. */
-static void note_failure(struct region_watch *watch) {
-  watch->is_partial = true;
-  watch->directory_ns = 0;
-}
-
-static bool is_socket(struct region_watch *watch, DIR *directory,
-                      const char *file) {
-  struct stat status;
-  bool is_known =
-      fstatat(dirfd(directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!is_known && errno != ENOENT)
-    note_failure(watch);
-  return is_known && S_ISSOCK(status.st_mode);
-}
-
-bool region_watch_is_idle(const struct region_watch *watch) {
-  struct stat status;
-  if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->strangers)
-    return false;
-  if (stat(region_runtime_dir(), &status) != 0)
-    return errno == ENOENT || watch->round > 0; /* the first round says why */
-  return ns_of(status.st_mtim) == watch->directory_ns;
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,
@@ -281,61 +313,112 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a socket may have been added since the last scan began. Sockets that
- * were not connected to are tried again now and then: they may have been
- * between bind(2) and listen(2), or the reason for which they were refused is
- * gone. */
-static bool may_have_changed(struct region_watch *watch) {
-  struct stat status;
-  if (stat(region_runtime_dir(), &status) != 0)
-    return true; /* begin_scan says why */
-  uint64_t changed_ns = ns_of(status.st_mtim);
-  if (changed_ns == watch->directory_ns &&
-      (!watch->strangers || watch->round % STRANGERS_ROUNDS != 0))
-    return false;
-  watch->directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
-  bool is_listed = (status.st_mode & S_IROTH) != 0;
-  if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+static void tell_mode(struct region_watch *watch, unsigned mode) {
+  bool is_listed = (mode & S_IROTH) != 0;
+  if (is_listed || (mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
     region_warn(region_about_host(watch),
                 "any user may %s, because the mode of %s is %04o: run chmod "
                 "3770 %s.",
                 is_listed
                     ? "keep regions from being found, by the directory's lock"
-                    : "replace the sockets of others",
-                region_runtime_dir(), (unsigned)status.st_mode & 07777,
-                region_runtime_dir());
-  return true;
+                    : "replace the files of others",
+                region_runtime_dir(), mode & 07777, region_runtime_dir());
 }
 
-static void scan(struct region_watch *watch) {
-  DIR *directory = opendir(region_runtime_dir());
+/* Asks to be told of changes, before the directory is listed. If it is another
+ * directory than before, asks once more. */
+static void ask_for_notices(struct region_watch *watch) {
+  if (watch->notices < 0)
+    watch->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (watch->notices >= 0)
+    (void)inotify_add_watch(watch->notices, region_runtime_dir(),
+                            COMES | GOES | IN_ONLYDIR);
+}
+
+/* Files have the time of the last tick, so the time of a recent change says
+ * nothing about what came after it. */
+static uint64_t time_of(const struct stat *status) {
+  uint64_t changed_ns = ns_of(status->st_mtim);
+  return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME) ? 0 : changed_ns;
+}
+
+static void forget_unmet(struct region_watch *watch) {
+  for (struct region_producer **link = &watch->producers; *link != NULL;)
+    if (!(*link)->met && (*link)->inputs == NULL)
+      remove_file(watch, link);
+    else
+      link = &(*link)->next;
+}
+
+static void list(struct region_watch *watch) {
+  struct stat status;
   const struct dirent *file;
-  struct region_title title;
-  watch->strangers = watch->is_partial = false;
-  watch->places = count_places(watch);
-  if (directory == NULL) {
-    watch->directory_ns = 0;
+  ask_for_notices(watch);
+  watch->list_ns = watch->now.monotonic_ns;
+  watch->directory_ns = 0;
+  DIR *directory = opendir(region_runtime_dir());
+  if (directory == NULL || fstat(dirfd(directory), &status) != 0) {
     tell_unreadable(watch);
+    watch->list_ns = 0; /* again in the next round */
     return;
   }
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    instance->met = false;
+  watch->directory_ns = time_of(&status);
+  tell_mode(watch, status.st_mode);
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    producer->met = false;
+  bool is_whole = true;
   while (errno = 0, (file = readdir(directory)) != NULL)
-    if (region_title_split(&title, file->d_name,
-                           region_title_length(file->d_name)) &&
-        strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-        is_socket(watch, directory, file->d_name))
-      meet(watch, &title);
-  if (errno != 0)
-    note_failure(watch);
+    is_whole &= meet_named(watch, dirfd(directory), file->d_name);
+  is_whole &= errno == 0;
   closedir(directory);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next) {
-    if (instance->met || !watch->is_partial)
-      region_reader_find(instance->reader, instance->met);
-    watch->strangers |= region_instance_is_refused(instance);
-  }
+  if (is_whole)
+    forget_unmet(watch);
+  else
+    watch->list_ns = 0; /* again in the next round */
+}
+
+/* ---------------------------------------------------------------------------
+ * Notices
+ */
+
+static void go(struct region_watch *watch, const char *file) {
+  struct region_producer **link = find_file(watch, file);
+  if (*link == NULL)
+    return;
+  (*link)->met = false;
+  if ((*link)->inputs == NULL)
+    remove_file(watch, link); /* else its last counts are read first */
+}
+
+/* Returns false if notices were lost, or none can come. */
+static bool take_notice(struct region_watch *watch, int directory,
+                        const struct inotify_event *event) {
+  if (event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT))
+    return false;
+  if (event->len > 0 && event->mask & GOES)
+    go(watch, event->name);
+  return event->len == 0 || !(event->mask & COMES) ||
+         meet_named(watch, directory, event->name);
+}
+
+/* Returns false if the directory must be listed. */
+static bool take_notices(struct region_watch *watch) {
+  _Alignas(struct inotify_event) char buffer[1 << 14];
+  ssize_t size;
+  bool complete = watch->notices >= 0;
+  if (!complete)
+    return false;
+  int directory = open(region_runtime_dir(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  while ((size = read(watch->notices, buffer, sizeof(buffer))) > 0)
+    for (char *at = buffer; at < buffer + size;) {
+      const struct inotify_event *event = (const void *)at;
+      complete &= take_notice(watch, directory, event);
+      at += sizeof(*event) + event->len;
+    }
+  if (directory >= 0)
+    close(directory);
+  return complete && directory >= 0;
 }
 
 /* Logs in the first round which configured regions do not exist, because their
@@ -349,16 +432,32 @@ static void tell_absent(struct region_watch *watch) {
          instance != NULL && !there; instance = instance->next)
       there = strcmp(instance->budget->name, name) == 0;
     if (!there)
-      NOTICE(
-          "percore: region %s is not served in %s yet; percore waits for it.",
-          name, region_runtime_dir());
+      NOTICE("percore: region %s is not in %s yet; percore waits for it.", name,
+             region_runtime_dir());
   }
 }
 
+/* True if the watch may become idle. */
+static bool is_needless(const struct region_watch *watch) {
+  return watch->options.config->regions.len == 0 && !watch->any_met;
+}
+
 void region_list_look(struct region_watch *watch) {
-  if (may_have_changed(watch))
-    scan(watch);
+  bool complete = take_notices(watch);
+  if (!complete || watch->list_ns == 0 ||
+      watch->now.monotonic_ns - watch->list_ns >= LIST_NS ||
+      (watch->directory_ns == 0 && is_needless(watch)))
+    list(watch);
   tell_absent(watch);
+}
+
+bool region_watch_is_idle(const struct region_watch *watch) {
+  struct stat status;
+  if (!is_needless(watch))
+    return false;
+  if (stat(region_runtime_dir(), &status) != 0)
+    return errno == ENOENT || watch->round > 0; /* the first round says why */
+  return ns_of(status.st_mtim) == watch->directory_ns;
 }
 
 /* ---------------------------------------------------------------------------
@@ -366,10 +465,11 @@ void region_list_look(struct region_watch *watch) {
  */
 
 void region_list_forget(struct region_watch *watch) {
-  for (struct region_instance **link = &watch->instances; *link != NULL;) {
-    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
+  forget_unmet(watch);
+  for (struct region_instance **link = &watch->instances; *link != NULL;)
+    if ((*link)->files > 0 ||
+        watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
       link = &(*link)->next;
     else
-      remove_instance(watch, link);
-  }
+      remove_name(watch, link);
 }

@@ -123,7 +123,7 @@ void region_sum_deny(struct region_sum *sum, uint64_t rows) {
   struct region_budget *budget = sum->budget;
   if (rows == 0)
     return;
-  sum->inputs->instance->watch->new_rows_left_out += rows;
+  sum->inputs->producer->watch->new_rows_left_out += rows;
   budget->denied_ns = budget->log->now_ns;
   sstrncpy(budget->denied_in, sum->table, sizeof(budget->denied_in));
 }

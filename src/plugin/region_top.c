@@ -64,7 +64,7 @@ static void propose(struct region_input *input,
                     struct region_candidate *candidate) {
   char name[REGION_ROW_NAME_SIZE];
   uint64_t generation = (uint64_t)candidate->incarnation << 32;
-  if (!region_reader_row_name(input->instance->reader, input->number,
+  if (!region_reader_row_name(input->producer->reader, input->number,
                               candidate->number, generation, name))
     return;
   candidate->row = region_sum_find(input->sum, name, true);
@@ -129,7 +129,7 @@ static void choose(struct region_sum *sum) {
   region_sum_deny(sum, denied);
   for (size_t i = 0; i < kept; i++)
     if (!rows[i]->shown && region_sum_show(sum, rows[i])) {
-      rows[i]->since_ns = sum->inputs->instance->watch->now.stamp_ns;
+      rows[i]->since_ns = sum->inputs->producer->watch->now.stamp_ns;
       sum->names_shown++;
     }
 }

@@ -9,9 +9,6 @@
 
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* time between refreshes of the topology */
-/* How long a round waits for the answers of new producers. */
-#define HELLO_WAITS 20
-#define HELLO_WAIT_NS UINT64_C(1000000)
 /* On a busy host, a round may end this long after its timestamp. If a producer
  * claims to have started even later, its clock is that of another time
  * namespace. */
@@ -27,6 +24,7 @@ region_watch_new(const struct region_watch_options *options,
     return NULL;
   watch->options = *options;
   watch->after_boottime_ns = began_boottime_ns - options->interval_ns;
+  watch->notices = -1;
   size_t values = (size_t)options->config->max_values;
   watch->memory = (struct region_pool){
       .max = (size_t)options->config->max_memory, .own = 1 << 20};
@@ -35,10 +33,10 @@ region_watch_new(const struct region_watch_options *options,
 }
 
 static void for_each(struct region_watch *watch,
-                     void (*act)(struct region_instance *)) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    act(instance);
+                     void (*act)(struct region_producer *)) {
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    act(producer);
 }
 
 /* ---------------------------------------------------------------------------
@@ -66,14 +64,17 @@ static bool must_wait(const struct region_sum *sum) {
   return sum->inputs != NULL || sum->is_new || region_sum_owes(sum);
 }
 
-/* True if another live instance is added to the sum. */
-static bool is_shared(const struct region_sum *sum,
-                      const struct region_instance *but) {
-  const struct region_input *input = sum->inputs;
-  while (input != NULL &&
-         (input->instance == but || !region_instance_is_alive(input->instance)))
-    input = input->next_of_sum;
-  return input != NULL;
+/* Returns a live producer whose table is added to the sum: one of another name
+ * if there is any; NULL: none. */
+static const struct region_producer *
+find_live(const struct region_sum *sum, const struct region_producer *but) {
+  const struct region_producer *found = NULL;
+  for (const struct region_input *input = sum->inputs; input != NULL;
+       input = input->next_of_sum)
+    if (input->producer != but && region_producer_is_alive(input->producer) &&
+        (found == NULL || found->instance == but->instance))
+      found = input->producer;
+  return found;
 }
 
 /* Leaves a table out. `part` is what the reason is about: the table or, if it
@@ -82,24 +83,24 @@ static void refuse_table(struct region_input *input, const char *part,
                          const char *name, const char *why) {
   input->from_zero &= !input->left_out_once;
   input->left_out_once = true;
-  region_warn(region_about(input->instance, part),
-              "region %s: table %s is left out%s", input->instance->label, name,
-              why);
+  region_warn(region_about(input->producer->instance, part),
+              "region %s: table %s is left out%s",
+              input->producer->instance->label, name, why);
 }
 
 /* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
  * place of *replaced, which has other fields. Returns NULL if out of memory. */
-static struct region_sum *make_sum(const struct region_instance *instance,
+static struct region_sum *make_sum(const struct region_producer *producer,
                                    uint32_t t, const char *name,
                                    struct region_sum **replaced) {
   const struct region_directory *directory =
-      region_reader_directory(instance->reader);
+      region_reader_directory(producer->reader);
   struct region_sum *before = replaced != NULL ? *replaced : NULL;
   struct region_sum *sum = region_sum_new(directory, t, name,
                                           before != NULL && before->tsc_hz != 0
                                               ? before->tsc_hz
                                               : directory->header.tsc_hz,
-                                          instance->budget);
+                                          producer->instance->budget);
   if (sum == NULL)
     return NULL;
   if (before != NULL) {
@@ -107,24 +108,27 @@ static struct region_sum *make_sum(const struct region_instance *instance,
     *replaced = before->next;
     region_sum_free(before);
   }
-  sum->next = instance->budget->sums;
-  return instance->budget->sums = sum;
+  sum->next = producer->instance->budget->sums;
+  return producer->instance->budget->sums = sum;
 }
 
 /* Adds input t to its sum, which is created if necessary. A sum with other
- * fields is replaced, unless another live instance uses it: then the input is
- * left out while that instance lives. */
-static void join(struct region_instance *instance, uint32_t t) {
+ * fields is replaced, unless another live producer uses it: an older one of the
+ * same name will end, and is waited for; beside another instance, the input is
+ * left out. */
+static void join(struct region_producer *producer, uint32_t t) {
   const struct region_directory *directory =
-      region_reader_directory(instance->reader);
-  struct region_input *input = &instance->inputs[t];
+      region_reader_directory(producer->reader);
+  const struct region_instance *instance = producer->instance;
+  struct region_input *input = &producer->inputs[t];
   struct region_budget *budget = instance->budget;
   const char *table_name = directory->described[t].name;
   const char *name = budget->config->report_per_instance ? instance->name : "";
   struct region_sum **found = find_sum(budget, name, table_name);
-  bool shared = found != NULL && is_shared(*found, instance);
   bool fits = found != NULL && region_sum_fits(*found, directory, t);
-  if (!fits && shared) {
+  const struct region_producer *other =
+      found != NULL && !fits ? find_live(*found, producer) : NULL;
+  if (other != NULL && other->instance != instance) {
     refuse_table(
         input, table_name, table_name,
         ", because its fields differ from those of other instances; set "
@@ -133,7 +137,7 @@ static void join(struct region_instance *instance, uint32_t t) {
   }
   if (!fits && found != NULL && must_wait(*found))
     return;
-  struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
+  struct region_sum *sum = fits ? *found : make_sum(producer, t, name, found);
   if (sum != NULL && region_sum_begin(sum)) {
     input->sum = sum;
     input->next_of_sum = sum->inputs;
@@ -150,33 +154,33 @@ static void join(struct region_instance *instance, uint32_t t) {
  * One producer
  */
 
-void region_instance_free_inputs(struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    region_input_leave(&instance->inputs[t]);
-  free(instance->inputs);
-  instance->inputs = NULL;
-  instance->input_count = instance->next_table = 0;
-  instance->ended = false;
+void region_producer_free_inputs(struct region_producer *producer) {
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    region_input_leave(&producer->inputs[t]);
+  free(producer->inputs);
+  producer->inputs = NULL;
+  producer->input_count = producer->next_table = 0;
+  producer->ended = false;
+}
+
+/* CLOCK_BOOTTIME */
+static uint64_t started_ns(const struct region_producer *producer) {
+  return region_reader_directory(producer->reader)->header.start_boottime_ns;
 }
 
 /* True if none of the producer's counts have been reported: it started after
- * the watch, and after every producer of the name that was read. */
-static bool is_new_producer(struct region_instance *instance) {
-  uint64_t now_ns = instance->watch->now.boottime_ns;
-  uint64_t start_ns =
-      region_reader_directory(instance->reader)->header.start_boottime_ns;
-  bool is_new =
-      start_ns >= instance->after_boottime_ns && start_ns <= now_ns + ROUND_NS;
-  instance->after_boottime_ns =
-      MAX(instance->after_boottime_ns, MIN(start_ns, now_ns) + 1);
-  return is_new;
+ * the watch. */
+static bool is_new_producer(const struct region_producer *producer) {
+  const struct region_watch *watch = producer->watch;
+  uint64_t start_ns = started_ns(producer);
+  return start_ns >= watch->after_boottime_ns &&
+         start_ns <= watch->now.boottime_ns + ROUND_NS;
 }
 
 /* Returns the CLOCK_REALTIME when the producer started, at most the present. */
-static uint64_t start_of(const struct region_instance *instance) {
-  const struct region_moment *now = &instance->watch->now;
-  uint64_t start_ns =
-      region_reader_directory(instance->reader)->header.start_boottime_ns;
+static uint64_t start_of(const struct region_producer *producer) {
+  const struct region_moment *now = &producer->watch->now;
+  uint64_t start_ns = started_ns(producer);
   uint64_t age_ns =
       now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
   return age_ns < now->stamp_ns ? now->stamp_ns - age_ns : 1;
@@ -190,35 +194,36 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   *last = now;
 }
 
-/* Reads, once in a round, the workers and what the producer refused. */
-static void read_workers(struct region_instance *instance) {
-  struct region_watch *watch = instance->watch;
+/* Reads the workers, and what the producer refused. */
+static void read_workers(struct region_producer *producer) {
+  struct region_watch *watch = producer->watch;
+  const struct region_config *config = producer->instance->budget->config;
+  struct region_found *found = &producer->instance->found;
   uint64_t adds = 0;
-  if (instance->counted_in == watch->round)
-    return;
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    adds += region_reader_adds_refused(instance->reader, t);
-  if (instance->counted_in == 0 && !instance->from_zero) {
-    instance->attaches_refused = region_reader_attach_refused(instance->reader);
-    instance->adds_refused = adds;
+  bool is_first = producer->workers.read_ns == 0;
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    adds += region_reader_adds_refused(producer->reader, t);
+  if (is_first && !producer->from_zero) {
+    producer->attaches_refused = region_reader_attach_refused(producer->reader);
+    producer->adds_refused = adds;
   }
-  follow_count(region_reader_attach_refused(instance->reader),
-               &instance->attaches_refused, &watch->attaches_refused);
-  follow_count(adds, &instance->adds_refused, &watch->adds_refused);
-  watch->useful.host |= instance->budget->config->report_host;
-  (void)region_workers_read(&instance->workers, instance->reader,
+  follow_count(region_reader_attach_refused(producer->reader),
+               &producer->attaches_refused, &watch->attaches_refused);
+  follow_count(adds, &producer->adds_refused, &watch->adds_refused);
+  watch->useful.host |= config->report_host;
+  (void)region_workers_read(&producer->workers, producer->reader,
                             watch->now.monotonic_ns, percore_tsc(),
-                            instance->from_zero ? watch->useful.since_tsc : 0);
-  region_useful_add(&watch->useful, &instance->workers,
-                    instance->budget->config->report_per_core !=
-                        REGION_PER_CORE_NONE);
-  instance->counted_in = watch->round;
+                            producer->from_zero ? watch->useful.since_tsc : 0);
+  region_useful_add(&watch->useful, &producer->workers,
+                    config->report_per_core != REGION_PER_CORE_NONE);
+  found->polling += region_workers_polling(&producer->workers);
+  found->stuck += region_workers_stuck(&producer->workers);
 }
 
-static void warn_of_unknown_tables(const struct region_instance *instance) {
+static void warn_of_unknown_tables(const struct region_producer *producer) {
   const struct region_directory *directory =
-      region_reader_directory(instance->reader);
-  const struct region_config *config = instance->budget->config;
+      region_reader_directory(producer->reader);
+  const struct region_config *config = producer->instance->budget->config;
   for (size_t i = 0; config->name != NULL && i < config->tables_len; i++) {
     const char *name = config->tables[i].name;
     uint32_t t = 0;
@@ -226,48 +231,44 @@ static void warn_of_unknown_tables(const struct region_instance *instance) {
            strcmp(directory->described[t].name, name) != 0)
       t++;
     if (t == directory->table_count)
-      region_warn(region_about(instance, name),
+      region_warn(region_about(producer->instance, name),
                   "Table \"%s\" is ignored: region %s has no such table.", name,
                   config->name);
   }
 }
 
-static void came(struct region_instance *instance) {
-  uint32_t tables = region_reader_directory(instance->reader)->table_count;
-  instance->restarted = region_reader_producer(instance->reader) > 1;
-  instance->counted_in = instance->read_in = 0;
-  instance->attaches_refused = instance->adds_refused = 0;
-  region_workers_forget(&instance->workers);
-  region_instance_free_inputs(instance);
-  if (!region_budget_admits(instance->budget,
-                            region_reader_uid(instance->reader)))
+static void came(struct region_producer *producer) {
+  uint32_t tables = region_reader_directory(producer->reader)->table_count;
+  if (!region_budget_admits(producer->instance->budget,
+                            region_reader_uid(producer->reader)))
     return;
-  instance->inputs = calloc(tables, sizeof(*instance->inputs));
-  if (instance->inputs == NULL)
+  producer->inputs = calloc(tables, sizeof(*producer->inputs));
+  if (producer->inputs == NULL)
     return; /* tries again in the next round */
-  instance->from_zero = is_new_producer(instance);
-  instance->input_count = instance->next_table = tables;
+  producer->from_zero = is_new_producer(producer);
+  producer->input_count = producer->next_table = tables;
   for (uint32_t t = 0; t < tables; t++)
-    instance->inputs[t] =
-        (struct region_input){.instance = instance,
+    producer->inputs[t] =
+        (struct region_input){.producer = producer,
                               .number = t,
-                              .from_zero = instance->from_zero,
-                              .start_ns = start_of(instance)};
-  warn_of_unknown_tables(instance);
+                              .from_zero = producer->from_zero,
+                              .start_ns = start_of(producer)};
+  producer->instance->found.came++;
+  warn_of_unknown_tables(producer);
 }
 
 /* Returns the size of all rows in use of the tables that are read, at most. */
-static size_t size_of_rows(const struct region_instance *instance) {
-  struct region_reader *reader = instance->reader;
+static size_t size_of_rows(const struct region_producer *producer) {
+  struct region_reader *reader = producer->reader;
   size_t size = 0;
-  for (uint32_t t = 0; t < instance->input_count; t++) {
+  for (uint32_t t = 0; t < producer->input_count; t++) {
     const struct region_table *table =
         &region_reader_directory(reader)->tables[t];
     size_t copies = table->storage == PERCORE_PER_CORE
                         ? 1 + region_reader_slots(reader)
                         : 1;
     size_t births = (1 + table->columns) * sizeof(uint64_t);
-    if (instance->inputs[t].scans > 0)
+    if (producer->inputs[t].scans > 0)
       size +=
           region_reader_rows(reader, t) * (copies * table->row_stride + births);
   }
@@ -276,112 +277,113 @@ static size_t size_of_rows(const struct region_instance *instance) {
 
 /* True if the region is so large that it must be unmapped again after reading.
  * Together, regions keep at most half of the memory that is left mapped. */
-static bool must_unmap(const struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
+static bool must_unmap(const struct region_producer *producer) {
+  const struct region_watch *watch = producer->watch;
   const struct region_pool *memory = &watch->memory;
   size_t left = memory->used < memory->max ? memory->max - memory->used : 0;
-  return size_of_rows(instance) > left / 2 / watch->instances_len;
+  return size_of_rows(producer) > left / 2 / watch->files;
 }
 
 /* True if some tables of the region are still to be read. */
-static bool is_underway(const struct region_instance *instance) {
-  return instance->next_table < instance->input_count;
+static bool is_underway(const struct region_producer *producer) {
+  return producer->next_table < producer->input_count;
 }
 
 /* Reads a table until `until_ns`, unless this pass of its sum has read it.
  * Returns false if the scan must go on. */
-static bool read_table(struct region_instance *instance, uint32_t t,
+static bool read_table(struct region_producer *producer, uint32_t t,
                        uint64_t until_ns) {
-  struct region_input *input = &instance->inputs[t];
+  struct region_input *input = &producer->inputs[t];
   enum region_scan scan = REGION_SCAN_DONE;
   if (input->sum == NULL || !is_reported(input->sum)) {
-    instance->missed |= input->sum == NULL && !input->left_out_once;
+    producer->missed |= input->sum == NULL && !input->left_out_once;
     return true;
   }
   if (!input->is_new)
-    scan = region_input_scan(input, instance->ended, until_ns);
-  instance->missed |= scan == REGION_SCAN_LATER;
+    scan = region_input_scan(input, producer->ended, until_ns);
+  producer->missed |= scan == REGION_SCAN_LATER;
   return scan != REGION_SCAN_STOPPED;
 }
 
-static void begin_reading(struct region_instance *instance) {
-  instance->read_in = instance->watch->round;
-  read_workers(instance);
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    if (instance->inputs[t].sum == NULL)
-      join(instance, t);
-  if (is_underway(instance))
+static void begin_reading(struct region_producer *producer) {
+  producer->read_in = producer->watch->round;
+  read_workers(producer);
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    if (producer->inputs[t].sum == NULL)
+      join(producer, t);
+  if (is_underway(producer))
     return;
-  instance->next_table = 0;
-  instance->missed = false;
+  producer->next_table = 0;
+  producer->missed = false;
 }
 
 /* Goes on to read the region, for one turn. */
-static void read_on(struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
+static void read_on(struct region_producer *producer) {
+  const struct region_watch *watch = producer->watch;
   uint64_t until_ns = region_watch_now_ns(watch) + TURN_NS;
-  if (instance->read_in != watch->round)
-    begin_reading(instance);
-  while (is_underway(instance)) {
-    if (!read_table(instance, instance->next_table, until_ns))
+  if (producer->read_in != watch->round)
+    begin_reading(producer);
+  while (is_underway(producer)) {
+    if (!read_table(producer, producer->next_table, until_ns))
       break;
-    instance->next_table++;
+    producer->next_table++;
     if (region_watch_now_ns(watch) > until_ns)
       break;
   }
-  if (must_unmap(instance))
-    region_reader_give_back(instance->reader);
+  if (must_unmap(producer))
+    region_reader_give_back(producer->reader);
+  else
+    region_reader_pause(producer->reader);
 }
 
 /* The producer has ended: its region is read once more, from the beginning. */
-static void went(struct region_instance *instance) {
-  instance->ended = true;
-  instance->read_in = 0;
-  instance->next_table = instance->input_count;
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    region_input_restart(&instance->inputs[t]);
+static void went(struct region_producer *producer) {
+  struct region_found *found = &producer->instance->found;
+  bool ended = region_reader_ended(producer->reader);
+  found->ended = ended && (found->ended || found->went == 0);
+  found->went++;
+  producer->ended = true;
+  producer->read_in = 0;
+  producer->next_table = producer->input_count;
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    region_input_restart(&producer->inputs[t]);
 }
 
-static void refresh(struct region_instance *instance) {
-  enum region_event event = region_reader_refresh(instance->reader);
-  if (event == REGION_WENT && instance->inputs != NULL)
-    went(instance);
-  else if (event == REGION_CAME ||
-           (region_instance_is_alive(instance) && instance->inputs == NULL))
-    came(instance);
+/* Looks whether the producer is alive. A file that has just been opened may be
+ * that of one that has ended. */
+static void refresh(struct region_producer *producer) {
+  enum region_event event = region_reader_refresh(producer->reader);
+  if (region_producer_is_alive(producer) && producer->inputs == NULL)
+    came(producer);
+  if (event == REGION_CAME)
+    event = region_reader_refresh(producer->reader);
+  if (event == REGION_WENT && producer->inputs != NULL)
+    went(producer);
 }
 
-/* Refreshes the connection, and reads the region. That of a producer that has
- * ended is read once more before a successor is connected. */
-static void look_after(struct region_instance *instance) {
-  instance->looked_in = instance->watch->round;
-  instance->found_anew = false;
-  for (int i = 0; i < 2; i++) {
-    if (!instance->ended)
-      refresh(instance);
-    bool is_certain =
-        instance->ended || region_reader_errno(instance->reader) == 0;
-    if (instance->inputs == NULL || !is_certain)
-      return;
-    read_on(instance);
-    if (!instance->ended || is_underway(instance) || instance->missed)
-      return;
-    region_instance_free_inputs(instance);
-    region_reader_forget(instance->reader);
-  }
+static void look_after(struct region_producer *producer) {
+  producer->looked_in = producer->watch->round;
+  producer->changed = false;
+  if (!producer->ended)
+    refresh(producer);
+  bool is_certain =
+      producer->ended || region_reader_errno(producer->reader) == 0;
+  if (producer->inputs != NULL && is_certain)
+    read_on(producer);
+  else
+    region_reader_pause(producer->reader);
+  if (producer->ended && !is_underway(producer) && !producer->missed)
+    region_producer_forget(producer);
 }
 
-static void look_after_known(struct region_instance *instance) {
-  if (region_instance_is_alive(instance) || instance->inputs != NULL)
-    look_after(instance);
+static void look_after_known(struct region_producer *producer) {
+  if (producer->inputs != NULL)
+    look_after(producer);
 }
 
-/* Reads the region of a producer that has closed its connection and has not
- * accepted another yet. */
-static void read_uncertain(struct region_instance *instance) {
-  if (region_instance_is_alive(instance) && instance->inputs != NULL &&
-      instance->read_in != instance->watch->round)
-    read_on(instance);
+/* True if the file breaks a rule, as it will again unless it changes. */
+static bool is_refused(const struct region_producer *producer) {
+  return region_reader_errno(producer->reader) == EPROTO && !producer->changed;
 }
 
 /* Gives turns to the regions that are not read completely, until `end_ns`. What
@@ -390,27 +392,25 @@ static void read_rest(struct region_watch *watch, uint64_t end_ns) {
   bool any = true;
   while (any && region_watch_is_wanted(watch)) {
     any = false;
-    for (struct region_instance *instance = watch->instances; instance != NULL;
-         instance = instance->next)
-      if (is_underway(instance) && region_watch_now_ns(watch) <= end_ns) {
-        read_on(instance);
+    for (struct region_producer *producer = watch->producers; producer != NULL;
+         producer = producer->next)
+      if (is_underway(producer) && region_watch_now_ns(watch) <= end_ns) {
+        read_on(producer);
         any = true;
       }
   }
 }
 
-/* Looks after the names without a producer, until `end_ns`: those that had to
- * wait in the previous round first. At least one is looked after. A producer
- * that was refused is not connected to again until a scan has found it again.
- */
+/* Looks after files that are not read, until `end_ns`: those that had to wait
+ * in the previous round first. At least one is looked after. */
 static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
   bool has_time = true;
   for (int waited = 1; waited >= 0; waited--)
-    for (struct region_instance *instance = watch->instances;
-         instance != NULL && has_time; instance = instance->next)
-      if (instance->looked_in + (uint64_t)waited < watch->round &&
-          (instance->found_anew || !region_instance_is_refused(instance))) {
-        look_after(instance);
+    for (struct region_producer *producer = watch->producers;
+         producer != NULL && has_time; producer = producer->next)
+      if (producer->looked_in + (uint64_t)waited < watch->round &&
+          producer->reader != NULL && !is_refused(producer)) {
+        look_after(producer);
         has_time = region_watch_now_ns(watch) <= end_ns;
       }
 }
@@ -418,26 +418,6 @@ static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
 /* ---------------------------------------------------------------------------
  * A round
  */
-
-/* Waits for the answers of producers to which connections have just been made.
- */
-static void await_hellos(struct region_watch *watch, uint64_t end_ns) {
-  for (int i = 0; i < HELLO_WAITS; i++) {
-    bool any = false, has_time = true;
-    for (struct region_instance *instance = watch->instances; instance != NULL;
-         instance = instance->next) {
-      if (!region_instance_is_unanswered(instance) ||
-          instance->silent_since_ns != 0)
-        continue;
-      if (has_time)
-        look_after(instance);
-      has_time = has_time && region_watch_now_ns(watch) <= end_ns;
-      any |= region_instance_is_unanswered(instance);
-    }
-    if (!any || !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
-      return;
-  }
-}
 
 static bool know_topology(struct region_watch *watch) {
   uint64_t now_ns = watch->now.monotonic_ns;
@@ -555,12 +535,10 @@ void region_watch_round(struct region_watch *watch,
   /* Known producers come first, so that new ones do not delay them. */
   for_each(watch, look_after_known);
   look_after_others(watch, look_ns);
-  await_hellos(watch, look_ns);
-  for_each(watch, read_uncertain);
   read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))
     return;
-  for_each(watch, region_health_conclude);
+  region_health_conclude(watch);
   if (now->stamp_ns > watch->put_ns)
     put_all(watch);
   else /* the clock was set back */

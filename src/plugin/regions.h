@@ -7,9 +7,8 @@
  *        | map_feed_read             map/feed.c: here the thread of map_sampler
  *        |                           is the producer
  *        v
- *   a producer adds to a cell        of its shared memory (percore_update.h),
- *        |                           which it sends once (region/serve.c); a
- *        |                           child receives it (region/receive.c)
+ *   a producer adds to a cell        of its file (percore_update.h)
+ *        |
  *        | region_tile_read          region/tile.c: reads some rows, and adds
  *        |                           the cells that all slots have of them
  *        v
@@ -28,8 +27,9 @@
  * What belongs to what, with an example:
  *
  *   region_watch                     all regions of the host
- *    +- region_instance  gtpu@east   a socket, and its present producer
- *    |   +- region_reader            the producer's mapped memory
+ *    +- region_instance  gtpu@east   a name, under which come and go:
+ *    +- region_producer              a file
+ *    |   +- region_reader            the words of the file
  *    |   +- region_input  session    a table of the producer, and ---+
  *    |                               for each of its rows the name   | is
  *    |                               for which it counts             | added
@@ -74,8 +74,8 @@
 #include "region/growth.h"
 #include "region/reader.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 
 /* ---------------------------------------------------------------------------
  * region_sum: one table of a region as it is reported, summed over all
@@ -209,7 +209,7 @@ struct region_candidate {
 };
 
 struct region_input {
-  struct region_instance *instance;
+  struct region_producer *producer;
   uint32_t number;        /* index of the table in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
   struct region_input *next_of_sum;
@@ -262,13 +262,40 @@ enum region_health {
   REGION_DEAD
 };
 
+/* A name under which producers publish. */
 struct region_instance {
   struct region_instance *next;
   struct region_watch *watch;
   char name[64];   /* "": the region has no instances */
   char label[194]; /* for messages: gtpu, or gtpu@east */
-  struct region_reader *reader;
   struct region_budget *budget;
+  uint32_t files; /* of its producers, that are to be read */
+  /* What this round has found. */
+  struct region_found {
+    uint32_t alive, came, went, stopped; /* producers */
+    int polling, stuck;                  /* workers */
+    bool ended; /* those that went had called percore_destroy */
+  } found;
+  enum region_health health;
+  uint64_t served_ns; /* CLOCK_MONOTONIC: when it last had a file to read */
+  /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
+  uint64_t calm_since_ns;
+  bool was_told, alarmed; /* ever reported; reported, and not well since then */
+  bool complained;        /* it was logged why a file is not read */
+};
+
+/* A producer's file. It stays in this list as long as it is in the directory,
+ * so that its counts are not counted again. */
+struct region_producer {
+  struct region_producer *next;
+  struct region_watch *watch;
+  /* NULL: its last counts were read */
+  struct region_instance *instance;
+  char file[NAME_MAX + 1];
+  uint64_t key; /* of the file's name */
+  ino_t inode;
+  uid_t uid;
+  struct region_reader *reader;            /* NULL: the same */
   uint64_t attaches_refused, adds_refused; /* totals at the last reading */
   struct region_input *inputs;
   uint32_t input_count;
@@ -278,34 +305,22 @@ struct region_instance {
   bool missed; /* one of them could not be read, but may be in the next round */
   bool ended;  /* the producer has ended; its last counts are being read */
   struct region_workers workers;
-  bool from_zero;      /* none of the producer's counts have been reported */
-  uint64_t counted_in; /* the last round in which its workers were read */
-  enum region_health health;
-  bool met;        /* the present scan of the directory has found its socket */
-  bool found_anew; /* a scan has found its socket since it was looked after */
-  bool restarted;  /* the name has a different producer than in the previous
-                      round */
-  bool silent;     /* a process listens but does not answer, or is stopped */
-  uint64_t silent_since_ns;
-  /* CLOCK_BOOTTIME: no producer of the name that started later was read. */
-  uint64_t after_boottime_ns;
-  uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
-  /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
-  uint64_t calm_since_ns;
-  bool was_told, alarmed; /* ever reported; reported, and not well since then */
-  int complaint; /* errno of the last logged reason why the instance is not
-                    read; 0: none */
+  bool from_zero; /* none of the producer's counts have been reported */
+  bool met;       /* the last list of the directory has it */
+  bool changed;   /* its name or content, since it was looked after */
 };
 
 struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
-  size_t instances_len;
+  struct region_producer *producers;
+  size_t instances_len, producers_len, files; /* files: to be read */
+  int notices;                                /* of inotify(7); -1: none */
+  uint64_t list_ns; /* CLOCK_MONOTONIC: when the directory was last listed */
   uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
-  bool is_partial;       /* the present scan failed somewhere */
-  bool strangers;        /* it has sockets that were not connected to */
-  long places;           /* how many instances the present scan may still add */
-  uint64_t after_boottime_ns; /* initial value of that of an instance */
+  /* CLOCK_BOOTTIME: what producers that started before have counted may have
+   * been reported by a process before this one. */
+  uint64_t after_boottime_ns;
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
   struct region_tile tile;           /* the rows that are being read */
@@ -484,29 +499,19 @@ static inline uint64_t region_watch_now_ns(const struct region_watch *watch) {
 }
 
 static inline bool
-region_instance_is_alive(const struct region_instance *instance) {
-  return region_reader_presence(instance->reader) == REGION_ALIVE;
+region_producer_is_alive(const struct region_producer *producer) {
+  return producer->reader != NULL &&
+         region_reader_presence(producer->reader) == REGION_ALIVE;
 }
 
-/* True if the reader has connected, but the producer has not answered yet. */
-static inline bool
-region_instance_is_unanswered(const struct region_instance *instance) {
-  return region_reader_errno(instance->reader) == ETIMEDOUT ||
-         region_reader_presence(instance->reader) == REGION_SILENT;
-}
+void region_producer_free_inputs(struct region_producer *producer);
 
-/* True if what the producer handed over breaks a rule, as it will again. */
-static inline bool
-region_instance_is_refused(const struct region_instance *instance) {
-  return region_reader_errno(instance->reader) == EPROTO &&
-         region_reader_presence(instance->reader) == REGION_ABSENT;
-}
+/* Frees what is needed to read the producer, but remembers its file. */
+void region_producer_forget(struct region_producer *producer);
 
-void region_instance_free_inputs(struct region_instance *instance);
-
-/* Concludes a round for an instance: reports whether the instance is silent,
- * stale or gone (region_health.c). */
-void region_health_conclude(struct region_instance *instance);
+/* Concludes a round: reports which names are silent, stale or gone
+ * (region_health.c). */
+void region_health_conclude(struct region_watch *watch);
 
 /* Returns advice for the end of a message that this process was refused access
  * to a socket or directory. The advice names the group whose members have
@@ -517,14 +522,13 @@ const char *region_health_group_remedy(const char *path,
                                        char text[REGION_REMEDY_SIZE]);
 
 /* ---------------------------------------------------------------------------
- * Which instances exist: sockets in the runtime directory that a process serves
- * or served recently (region_list.c).
+ * Which producers exist: files in the runtime directory (region_list.c).
  */
 
-/* Looks for new sockets in the runtime directory, and adds their instances. */
+/* Looks for files that have come or gone. */
 void region_list_look(struct region_watch *watch);
 
-/* Frees instances that have not been served for ten minutes. */
+/* Frees names that have had no file to read for ten minutes. */
 void region_list_forget(struct region_watch *watch);
 
 /* True if a user's regions of that name are read: the user's was the first, or

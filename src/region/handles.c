@@ -23,8 +23,6 @@ static struct sink sink __attribute__((aligned(4096)));
 
 struct percore_region region_sink = {
     .is_sink = true,
-    .memfd = -1,
-    .shared = -1,
     .block_stride = offsetof(struct sink, sequence),
     .sink_block = &sink.head,
 };

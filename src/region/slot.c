@@ -14,9 +14,10 @@
 
 /* Looking for a slot and taking it are one step, because threads of other
  * processes may take slots at the same time. */
-static bool take(struct percore_region *region, uint32_t s, uint32_t *taken) {
+static bool take(struct percore_region *region, uint32_t s, bool exactly,
+                 uint32_t *taken) {
   *taken = s;
-  return region_slot_take(region, s);
+  return region_slot_take(region, s, exactly);
 }
 
 /* Takes an extra slot: one that counts for the core already, or else one that
@@ -24,7 +25,7 @@ static bool take(struct percore_region *region, uint32_t s, uint32_t *taken) {
  * been used counts for its core for ever, because readers sum what it has. */
 enum extra { OF_CORE, UNUSED, ANY };
 static bool take_extra_slot(struct percore_region *region, int core,
-                            enum extra last, uint32_t *taken) {
+                            enum extra last, bool exactly, uint32_t *taken) {
   const struct region_header *header = region->header;
   for (enum extra pass = OF_CORE; pass <= last; pass++)
     for (uint32_t s = header->core_count; s < header->slot_count; s++) {
@@ -33,7 +34,7 @@ static bool take_extra_slot(struct percore_region *region, int core,
       bool suits = pass == OF_CORE  ? !unused && slot->core == core
                    : pass == UNUSED ? unused
                                     : true;
-      if (!suits || !take(region, s, taken))
+      if (!suits || !take(region, s, exactly, taken))
         continue;
       if (pass != UNUSED || region_state(slot->generation) == REGION_FREE)
         return true;
@@ -45,9 +46,10 @@ static bool take_extra_slot(struct percore_region *region, int core,
 /* Takes the slot of another core on which the thread may run, so that the
  * counts of a thread that is not pinned are not lost. */
 static bool take_other_core(struct percore_region *region,
-                            const cpu_set_t *cpus, uint32_t *taken) {
+                            const cpu_set_t *cpus, bool exactly,
+                            uint32_t *taken) {
   for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
-    if (CPU_ISSET((size_t)s, cpus) && take(region, s, taken))
+    if (CPU_ISSET((size_t)s, cpus) && take(region, s, exactly, taken))
       return true;
   return false;
 }
@@ -57,14 +59,15 @@ static bool take_other_core(struct percore_region *region,
  * the thread will be pinned to the core later, or the core is wrong and the
  * core's own slot should stay free for another thread. */
 static bool take_any_slot(struct percore_region *region, int core, bool may_run,
-                          const cpu_set_t *cpus, uint32_t *taken) {
+                          const cpu_set_t *cpus, bool exactly,
+                          uint32_t *taken) {
   if (core == PERCORE_NO_CORE)
-    return take_extra_slot(region, core, ANY, taken);
-  if (!may_run && take_extra_slot(region, core, UNUSED, taken))
+    return take_extra_slot(region, core, ANY, exactly, taken);
+  if (!may_run && take_extra_slot(region, core, UNUSED, exactly, taken))
     return true;
-  return take(region, (uint32_t)core, taken) ||
-         take_extra_slot(region, core, ANY, taken) ||
-         take_other_core(region, cpus, taken);
+  return take(region, (uint32_t)core, exactly, taken) ||
+         take_extra_slot(region, core, ANY, exactly, taken) ||
+         take_other_core(region, cpus, exactly, taken);
 }
 
 /* Warns once per region, because programs that attach their threads before they
@@ -129,6 +132,8 @@ static int attach(struct percore_region *region, const char *name, int core,
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
+  if (region_thread_is_ending())
+    return region_failed(ECANCELED);
   cpu_set_t cpus;
   CPU_ZERO(&cpus); /* as if it were unknown */
   if (!region->numbers_cores)
@@ -137,7 +142,8 @@ static int attach(struct percore_region *region, const char *name, int core,
                  CPU_ISSET((size_t)core, &cpus);
   if (!may_run)
     warn_of_affinity(region, name, core);
-  if (!take_any_slot(region, core, may_run, &cpus, taken))
+  if (!take_any_slot(region, core, may_run, &cpus, false, taken) &&
+      !take_any_slot(region, core, may_run, &cpus, true, taken))
     return region_failed(ENOSPC);
   if (region_state(region->slots[*taken].generation) == REGION_FREE) {
     region_memory_prefer(region_block(region, *taken),
@@ -155,12 +161,12 @@ static int attach(struct percore_region *region, const char *name, int core,
  * processes, which also counts such threads; for another reason once for each
  * process. Keeps errno. */
 static void refuse(struct percore_region *region, const char *name) {
-  struct region_header *header = region->header;
+  const struct region_header *header = region->header;
   int error = errno;
   bool is_said = region->warned_refusal;
   if (error == ENOSPC)
-    is_said =
-        __atomic_fetch_add(&header->attach_refused, 1, __ATOMIC_RELAXED) > 0;
+    is_said = __atomic_fetch_add(&region->shared->attach_refused, 1,
+                                 __ATOMIC_RELAXED) > 0;
   else
     region->warned_refusal = true;
   if (!is_said) {
@@ -194,7 +200,6 @@ int percore_attach(struct percore_region *region, const char *name, int core,
     slot->head = region_block(region, taken);
     last_attached.region = region;
     last_attached.head = slot->head;
-    region_server_avoid_slots(region);
   } else {
     refuse(region, name);
   }
@@ -215,7 +220,8 @@ percore_slot_t percore_this_slot(const struct percore_region *region) {
   percore_slot_t slot = {last_attached.head};
   if (last_attached.region == region)
     return slot;
-  slot.head = region->header != NULL ? own_slot(region) : NULL;
+  bool is_sink = region->is_sink || (region->is_child && !region->inherit);
+  slot.head = is_sink ? NULL : own_slot(region);
   if (slot.head == NULL)
     return (percore_slot_t){region->sink_block};
   last_attached.region = region;
@@ -237,26 +243,16 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
   if (last_attached.head == handle.head)
     region_forget_slot();
   end_slot(region, (uint32_t)s);
-  region_server_avoid_slots(region);
   return 0;
 }
 
-void region_release_ended(struct percore_region *region) {
-  if (!region_lock(region))
-    return;
-  bool changed = region->inherit; /* children may have attached */
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
-    enum region_state state = region_state(region->slots[s].generation);
-    if ((state == REGION_LIVE || state == REGION_CHANGING) &&
-        region_slot_take(region, s)) {
-      region_close_section(&region_block(region, s)->sequence);
-      end_slot(region, s);
-      changed = true;
+void region_detach_own(struct percore_region *region) {
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    if (region_slot_is_own(region, s)) {
+      struct percore_slot_head *head = region_block(region, s);
+      region_close_section(&head->sequence);
+      (void)detach(region, (percore_slot_t){head});
     }
-  }
-  if (changed)
-    region_server_avoid_slots(region);
-  region_unlock(region);
 }
 
 int percore_detach(struct percore_region *region, percore_slot_t slot) {

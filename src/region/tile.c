@@ -18,6 +18,13 @@ enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
  * again row by row. */
 enum { CELLS_AT_ONCE = 256 };
 
+/* The same of a file that is not mapped, of which each load is a system call.
+ */
+enum { CELLS_PER_CALL = 8192 };
+
+/* A cache line, in cells and in bytes. */
+enum { LINE = 8, LINE_SIZE = 64 };
+
 /* Returns how many rows with each core's values a tile may hold, at most
  * `capacity`; 0 if not even one row fits. */
 static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
@@ -30,28 +37,38 @@ static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
              : (uint32_t)(MAX_CORES_PER_TILE / row);
 }
 
-/* Gives the tile zeroed arrays, in the memory that it has or in new memory. */
+/* Returns how many words take the cache lines of `count` words. */
+static size_t in_lines(size_t count) {
+  return (count + LINE - 1) / LINE * LINE;
+}
+
+/* Gives the tile zeroed arrays, in the memory that it has or in new memory.
+ * They begin with a cache line, as arrays of regions usually do, so that view.c
+ * need not move what it reads. */
 static bool make_arrays(struct region_tile *tile) {
-  size_t rows = tile->capacity, cells = rows * tile->columns;
+  size_t rows = in_lines(tile->capacity);
+  size_t plane = (size_t)tile->capacity * tile->columns,
+         cells = in_lines(plane);
   size_t cores = tile->want & REGION_WANT_CORES ? tile->core_count : 0;
-  size_t words = rows + (3 + cores) * cells + MAX(CELLS_AT_ONCE, tile->columns);
+  size_t scratch = in_lines(MAX(tile->cells_at_once, tile->columns));
+  size_t words = 2 * rows + 3 * cells + scratch + cores * plane;
   size_t size = words * sizeof(uint64_t) + rows + tile->core_count;
+  size = (size + LINE_SIZE - 1) / LINE_SIZE * LINE_SIZE;
   if (size > tile->size) {
     free(tile->memory);
-    tile->memory = calloc(1, size);
+    tile->memory = aligned_alloc(LINE_SIZE, size);
     tile->size = tile->memory != NULL ? size : 0;
     if (tile->memory == NULL)
       return false;
-  } else {
-    memset(tile->memory, 0, size);
   }
+  memset(tile->memory, 0, size);
   tile->generations = tile->memory;
-  tile->totals = tile->generations + rows;
+  tile->again = tile->generations + rows;
+  tile->totals = tile->again + rows;
   tile->births = tile->totals + cells;
   tile->resets = tile->births + cells;
   tile->values = tile->resets + cells;
-  tile->cores =
-      cores > 0 ? tile->values + MAX(CELLS_AT_ONCE, tile->columns) : NULL;
+  tile->cores = cores > 0 ? tile->values + scratch : NULL;
   tile->torn = (uint8_t *)(tile->generations + words);
   tile->core_used = tile->torn + rows;
   return true;
@@ -76,6 +93,9 @@ int region_tile_reuse(struct region_tile *tile,
   tile->capacity = capacity;
   tile->columns = record->columns;
   tile->core_count = directory->header.core_count;
+  tile->cells_at_once = region_view_place(&reader->view, 0) != NULL
+                            ? CELLS_AT_ONCE
+                            : CELLS_PER_CALL;
   if (make_arrays(tile))
     return 0;
   *tile = (struct region_tile){0};
@@ -174,12 +194,11 @@ static struct copy slot_copy(const struct region_view *view, uint32_t t,
                        .core = -1};
 }
 
-/* Like region_load_checked, for cells of which some may be in holes. */
+/* Like region_load_checked, for cells in a file. */
 static bool load_checked(struct region_view *view, uint64_t sequence,
                          uint64_t cells, size_t count, uint64_t ahead,
                          uint64_t *values) {
   for (int i = 0; i < REGION_TRIES; i++) {
-    region_view_forget(view);
     uint64_t before = region_view_word(view, sequence);
     region_view_load(view, cells, count, ahead, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -231,7 +250,6 @@ static void load_copy(struct region_view *view, uint32_t t,
                       uint64_t *values, uint8_t *torn) {
   const struct region_table *table = &view->directory.tables[t];
   if (copy->sequence != 0) {
-    region_view_forget(view);
     uint64_t before = region_view_word(view, copy->sequence);
     load_rows(view, t, copy, first, count, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -255,8 +273,8 @@ static void load_copy(struct region_view *view, uint32_t t,
  * takes 0.73 ns instead of 0.52 ns per cell of 16 slots. */
 enum { SLOTS_AT_ONCE = 8 };
 
-/* In cells: a cache line, and 1 KiB. */
-enum { LINE = 8, NEAR = 128 };
+/* In cells: 1 KiB. */
+enum { NEAR = 128 };
 
 struct group {
   struct copy copies[SLOTS_AT_ONCE];
@@ -267,18 +285,17 @@ struct group {
  * at a time: 0.66 ns per cell with this prefetch, 0.73 ns with the prefetch of
  * cells.c, and 0.82 ns without a prefetch (16 slots). Returns false if a writer
  * was inside a section during the reads; the sums are then useless. */
-static bool sum_copies(const struct region_view *view,
-                       const struct group *group, uint64_t offset, size_t cells,
-                       uint64_t *sums) {
+static bool sum_copies(struct region_view *view, const struct group *group,
+                       uint64_t offset, size_t cells, uint64_t *sums) {
   uint64_t before[SLOTS_AT_ONCE];
   const uint64_t *copies[SLOTS_AT_ONCE], *ends[SLOTS_AT_ONCE];
   for (uint32_t k = 0; k < group->count; k++) {
     const struct copy *copy = &group->copies[k];
-    before[k] = region_load_acquire(region_view_words(view, copy->sequence));
+    before[k] = region_view_word(view, copy->sequence);
     if (before[k] & 1)
       return false;
-    copies[k] = region_view_words(view, copy->rows + offset);
-    ends[k] = region_view_words(view, copy->ahead);
+    copies[k] = region_view_place(view, copy->rows + offset);
+    ends[k] = region_view_place(view, copy->ahead);
   }
   size_t c = 0;
   for (; c + LINE <= cells; c += LINE) {
@@ -302,8 +319,7 @@ static bool sum_copies(const struct region_view *view,
   }
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (uint32_t k = 0; k < group->count; k++)
-    if (region_load(region_view_words(view, group->copies[k].sequence)) !=
-        before[k])
+    if (region_view_word(view, group->copies[k].sequence) != before[k])
       return false;
   return true;
 }
@@ -328,22 +344,14 @@ static void add_each(struct region_view *view, struct region_tile *tile,
 }
 
 /* True if sum_copies can be used: nothing but sums is wanted, and the rows are
- * consecutive cells without holes. */
-static bool is_plain(struct region_view *view, const struct region_tile *tile,
-                     const struct group *group, uint32_t first,
-                     uint32_t count) {
+ * consecutive cells that can be loaded where they are. */
+static bool is_plain(const struct region_view *view,
+                     const struct region_tile *tile) {
   const struct region_table *table = &view->directory.tables[tile->table];
-  if (!view->known[tile->table].all_sums || tile->columns > CELLS_AT_ONCE ||
-      (tile->want & REGION_WANT_CORES) ||
-      table->row_stride != 8 * tile->columns)
-    return false;
-  for (uint32_t k = 0; k < group->count; k++)
-    if (!region_view_has(view, group->copies[k].sequence, 8) ||
-        !region_view_has(
-            view, group->copies[k].rows + (uint64_t)first * table->row_stride,
-            (uint64_t)count * table->row_stride))
-      return false;
-  return true;
+  return view->known[tile->table].all_sums && tile->columns <= CELLS_AT_ONCE &&
+         !(tile->want & REGION_WANT_CORES) &&
+         table->row_stride == 8 * tile->columns &&
+         region_view_place(view, 0) != NULL;
 }
 
 /* Adds rows of a group of slots to the tile. Sums the slots together until a
@@ -354,8 +362,8 @@ static void add_group(struct region_view *view, struct region_tile *tile,
                       struct group *group, uint32_t first, uint32_t count) {
   uint64_t sums[CELLS_AT_ONCE];
   uint32_t columns = tile->columns;
-  uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
-  bool together = is_plain(view, tile, group, first, count);
+  uint32_t rows_at_once = MAX(tile->cells_at_once / columns, 1u);
+  bool together = is_plain(view, tile);
   for (uint32_t i = 0; i < count; i += rows_at_once) {
     uint32_t row = first + i, rows = MIN(rows_at_once, count - i);
     uint64_t *totals = tile->totals + (size_t)(row - tile->first_row) * columns;
@@ -375,11 +383,14 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
   struct region_view *view = &reader->view;
   enum { USED = 1, LIVE = 2 };
   struct group group = {.count = 0};
+  struct region_slot_states slots = {.exactly =
+                                         !view->known[tile->table].all_sums};
   bool any_live = false;
   memset(tile->core_used, 0, tile->core_count);
   for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
     int core;
-    enum region_state state = region_reader_slot_state(reader, s, &core);
+    enum region_state state =
+        region_reader_slot_state(reader, &slots, s, &core);
     if (state == REGION_FREE)
       continue;
     if (group.count == SLOTS_AT_ONCE)
@@ -469,45 +480,50 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
                        uint32_t i, uint32_t *tries) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
-  const uint64_t *word =
-      region_view_words(&reader->view, table->generations_offset) +
-      tile->first_row + i;
+  uint64_t word = table->generations_offset + 8ull * (tile->first_row + i);
   for (int k = 0; *tries > 0 && k < REGION_TRIES; k++, --*tries) {
-    uint64_t generation = region_load(word);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    uint64_t generation = region_view_word(&reader->view, word);
     tile->generations[i] = generation;
     if (!is_object(generation))
       continue;
     read_rows(reader, tile, tile->first_row + i, 1);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (region_load(word) == generation)
+    if (region_view_word(&reader->view, word) == generation)
       return;
   }
   tile->generations[i] = REGION_CHANGING;
 }
 
-/* Reads the rows again whose generation word has changed. Usually there are
- * none, which is found out without a branch for each row. A row that had never
- * been used may be in a hole. */
-static void check_rows(struct region_reader *reader, struct region_tile *tile) {
-  struct region_view *view = &reader->view;
-  const struct region_table *table = &view->directory.tables[tile->table];
+/* Checks the generation words that were just loaded again. Usually none has
+ * changed, which is found out without a branch for each row. */
+static void check_words(struct region_reader *reader, struct region_tile *tile,
+                        const uint64_t *words, uint32_t *tries) {
   const uint64_t *generations = tile->generations;
-  uint64_t offset = table->generations_offset + 8ull * tile->first_row;
-  const uint64_t *words = region_view_words(view, offset);
   uint64_t changes = 0, all = REGION_LIVE; /* a bit of GONE, too */
-  uint32_t tries = limit_tries(reader, table), rows = tile->rows;
-  bool no_hole = rows > 0 && region_view_has(view, offset, 8ull * rows);
-  for (uint32_t i = 0; no_hole && i < rows; i++) {
+  for (uint32_t i = 0; i < tile->rows; i++) {
     changes |= region_load(&words[i]) ^ generations[i];
     all &= generations[i];
   }
-  if (no_hole && changes == 0 && all != 0)
+  if (changes == 0 && all != 0)
     return;
-  for (uint32_t i = 0; i < rows; i++)
+  for (uint32_t i = 0; i < tile->rows; i++)
     if (generations[i] != 0 && (region_load(&words[i]) != generations[i] ||
                                 !is_object(generations[i])))
-      read_again(reader, tile, i, &tries);
+      read_again(reader, tile, i, tries);
+}
+
+/* Reads the rows again whose generation word has changed. */
+static void check_rows(struct region_reader *reader, struct region_tile *tile) {
+  struct region_view *view = &reader->view;
+  const struct region_table *table = &view->directory.tables[tile->table];
+  uint64_t offset = table->generations_offset + 8ull * tile->first_row;
+  const uint64_t *words = region_view_place(view, offset);
+  uint32_t tries = limit_tries(reader, table);
+  if (words == NULL) {
+    region_view_load(view, offset, tile->rows, offset, tile->again);
+    words = tile->again;
+  }
+  check_words(reader, tile, words, &tries);
 }
 
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
@@ -516,7 +532,6 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   const struct region_table *table = &view->directory.tables[tile->table];
   uint32_t in_use = region_reader_rows(reader, tile->table);
   uint64_t all = table->generations_offset;
-  region_view_forget(view);
   tile->in_use = in_use;
   tile->first_row = first_row;
   tile->rows = first_row < in_use ? in_use - first_row : 0;
@@ -536,14 +551,12 @@ bool region_tile_read_births(struct region_reader *reader,
                              struct region_tile *tile, uint32_t i) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
-  const uint64_t *word =
-      region_view_words(&reader->view, table->generations_offset) +
-      tile->first_row + i;
+  uint64_t word = table->generations_offset + 8ull * (tile->first_row + i);
   read_base(&reader->view, tile, table->birth_offset, tile->births,
             tile->first_row + i, 1);
   /* Pairs with the release fence after a generation word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return region_load(word) == tile->generations[i];
+  return region_view_word(&reader->view, word) == tile->generations[i];
 }
 
 /* ---------------------------------------------------------------------------
@@ -553,10 +566,12 @@ bool region_tile_read_births(struct region_reader *reader,
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t s, uint64_t *values) {
   struct region_view *view = &reader->view;
+  struct region_slot_states slots = {.exactly = false};
   int core;
-  if (view->directory.tables[table].storage != PERCORE_PER_CORE)
+  if (view->directory.tables[table].storage != PERCORE_PER_CORE ||
+      row >= region_reader_rows(reader, table))
     return region_failed(EINVAL);
-  if (region_reader_slot_state(reader, s, &core) == REGION_FREE)
+  if (region_reader_slot_state(reader, &slots, s, &core) == REGION_FREE)
     return region_failed(ENOENT);
   struct copy copy = slot_copy(view, table, s, 0);
   return load_row(view, table, &copy, row, values) ? 0 : 1;

@@ -160,10 +160,20 @@ void map_renew(void) {
 }
 
 void map_end(void) {
+  struct listing listing;
+  char path[PATH_MAX];
   map_publisher_close(published.publisher);
   published.publisher = NULL;
-  if (published.runtime_dir[0] != '\0')
-    rmdir(published.runtime_dir);
+  if (published.runtime_dir[0] == '\0')
+    return;
+  (void)listing_read(&listing); /* the region that has ended */
+  for (size_t i = 0; i < listing.len; i++) {
+    snprintf(path, sizeof(path), "%s/%s", published.runtime_dir,
+             listing.listed[i].file);
+    unlink(path);
+  }
+  listing_free(&listing);
+  rmdir(published.runtime_dir);
 }
 
 static void say_line(void *context, const char *line) {

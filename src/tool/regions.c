@@ -4,12 +4,14 @@
 #include "arguments.h"
 #include "json.h"
 #include "map.h"
+#include "region/file.h"
 #include "region/worker.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
 #include "top.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -18,14 +20,22 @@
 #define COMMAND "regions"
 
 struct regions_options {
-  bool maps, json;
+  bool maps, clean, json;
 };
 
 static const struct argument arguments[] = {
     ARGUMENT(struct regions_options, maps, 'm', "maps", ARGUMENT_FLAG, NULL,
              "list the BPF maps of this machine instead"),
+    ARGUMENT(struct regions_options, clean, 'c', "clean", ARGUMENT_FLAG, NULL,
+             "remove the files of producers that are gone, also if collectd "
+             "has not read their last counts"),
     ARGUMENT_JSON(struct regions_options),
 };
+
+static bool can_be_read(const struct listed *listed) {
+  return listed->reader != NULL &&
+         region_reader_directory(listed->reader) != NULL;
+}
 
 /* Returns how many rows of the producer's own tables are or have been in use.
  */
@@ -100,7 +110,7 @@ static void put_text(FILE *out, const struct listed *listed,
   struct region_reader *reader = listed->reader;
   const struct threads threads = read_threads(listed);
   const char *state = state_of(listed, &threads);
-  if (reader != NULL && region_reader_directory(reader) != NULL) {
+  if (can_be_read(listed)) {
     const struct region_directory *directory = region_reader_directory(reader);
     pid_text(pid, region_reader_pid(reader));
     user_text(user, region_reader_uid(reader));
@@ -178,34 +188,35 @@ static void put_layout_json(struct json *json, struct region_reader *reader) {
 }
 
 /* Writes a cell of clean text, and the blanks after it. */
-static void put_cell(const char *text, int width) {
+static void put_cell(FILE *out, const char *text, int width) {
   char clean[512];
-  text_pad(stdout, text_clean_string(clean, sizeof(clean), text), -width);
-  fputs("  ", stdout);
+  text_clean_string(clean, sizeof(clean), text != NULL ? text : "");
+  text_pad(out, clean, -width);
+  fputs("  ", out);
 }
 
-static void put_field(const struct percore_field *field, int width) {
+static void put_field(FILE *out, const struct percore_field *field, int width) {
   char kind[32], about[512] = "", clean[sizeof(about) * TEXT_GROWTH];
+  bool is_gauge = field->kind == PERCORE_GAUGE;
   snprintf(kind, sizeof(kind), "%s%s%s", kinds[field->kind],
-           field->kind == PERCORE_GAUGE ? ", " : "",
-           field->kind == PERCORE_GAUGE ? aggregations[field->aggregation]
-                                        : "");
+           is_gauge ? ", " : "",
+           is_gauge ? aggregations[field->aggregation] : "");
   for (uint32_t i = 0; i < field->state_count; i++)
     text_append(about, sizeof(about), ", ", field->states[i]);
   if (field->help != NULL)
     text_append(about, sizeof(about), ": ", field->help);
-  fputs("  ", stdout);
-  put_cell(field->name, 24);
-  put_cell(kind, 11);
-  put_cell(field->unit != NULL ? field->unit : "", 10);
-  text_wrap(stdout, text_clean_string(clean, sizeof(clean), about), 53, width);
+  fputs("  ", out);
+  put_cell(out, field->name, 16);
+  put_cell(out, kind, 11);
+  put_cell(out, field->unit, 10);
+  text_wrap(out, text_clean_string(clean, sizeof(clean), about), 45, width);
 }
 
-static void put_layout(struct region_reader *reader, int width) {
+static void put_layout(FILE *out, struct region_reader *reader, int width) {
   const struct region_directory *directory = region_reader_directory(reader);
   char time[TIME_TEXT_SIZE], about[640], clean[sizeof(about) * TEXT_GROWTH];
   time_text(time, directory->header.start_realtime_ns);
-  printf("\nsince %s\n", time);
+  fprintf(out, "\nsince %s\n", time);
   for (uint32_t t = 0; t < directory->table_count; t++) {
     const struct percore_table *table = &directory->described[t];
     char rows[64] = "one row";
@@ -215,9 +226,9 @@ static void put_layout(struct region_reader *reader, int width) {
     snprintf(about, sizeof(about), "%s (%s, %s)%s%.400s", table->name,
              storages[table->storage], rows, table->help != NULL ? ": " : "",
              table->help != NULL ? table->help : "");
-    text_wrap(stdout, text_clean_string(clean, sizeof(clean), about), 2, width);
+    text_wrap(out, text_clean_string(clean, sizeof(clean), about), 0, width);
     for (uint32_t f = 0; f < table->field_count; f++)
-      put_field(&table->fields[f], width);
+      put_field(out, &table->fields[f], width);
   }
 }
 
@@ -235,16 +246,21 @@ static void put_fault(struct json *json, const struct region_fault *fault) {
 
 static void put_json(struct json *json, const struct listed *listed,
                      bool whole) {
-  char why[LISTED_WHY_SIZE];
+  char why[LISTED_WHY_SIZE], user[USER_TEXT_SIZE];
   struct region_reader *reader = listed->reader;
   const struct threads threads = read_threads(listed);
   json_open_object(json, NULL);
   json_text(json, "name", listed->name);
   json_text(json, "state", state_of(listed, &threads));
-  if (reader != NULL && region_reader_directory(reader) != NULL) {
+  if (can_be_read(listed)) {
     const struct region_directory *directory = region_reader_directory(reader);
-    target_json_user(json, reader);
-    target_json(json, reader);
+    user_text(user, region_reader_uid(reader));
+    json_integer(json, "uid", region_reader_uid(reader));
+    json_text(json, "user", user);
+    if (region_reader_pid(reader) > 0)
+      json_integer(json, "pid", region_reader_pid(reader));
+    json_thousandths(json, "started",
+                     (double)directory->header.start_realtime_ns / 1e9);
     json_integer(json, "tables", directory->table_count - 1);
     json_integer(json, "rows", (int64_t)count_rows(reader));
     json_integer(json, "size", (int64_t)directory->header.region_size);
@@ -285,15 +301,16 @@ static void show_json(const struct listing *listing, const char *name,
 struct table {
   struct listing listing;
   bool others_only; /* leave out percore's own regions */
+  bool whole;       /* describe the first that can be read */
 };
 
 /* Writes nothing if no region is shown. */
 static int write_table(FILE *out, const void *context, struct screen screen) {
   const struct table *table = context;
+  const struct listing *listing = &table->listing;
   bool has_title = false;
-  for (size_t i = 0; i < table->listing.len; i++) {
-    const struct listed *listed = &table->listing.listed[i];
-    if (table->others_only && listed_is_own(listed))
+  for (size_t i = 0; i < listing->len; i++) {
+    if (table->others_only && listed_is_own(&listing->listed[i]))
       continue;
     if (!has_title) {
       paint_pad(out, screen.colour, PAINT_TITLE, "region", -22);
@@ -301,8 +318,13 @@ static int write_table(FILE *out, const void *context, struct screen screen) {
               "tables", "rows", "size");
     }
     has_title = true;
-    put_text(out, listed, &screen);
+    put_text(out, &listing->listed[i], &screen);
   }
+  for (size_t i = 0; i < listing->len && table->whole; i++)
+    if (can_be_read(&listing->listed[i])) {
+      put_layout(out, listing->listed[i].reader, screen.width);
+      break;
+    }
   return 0;
 }
 
@@ -320,39 +342,26 @@ char *regions_text(struct screen screen) {
   return text;
 }
 
-static bool can_be_read(const struct listed *listed) {
-  return listed->reader != NULL &&
-         region_reader_directory(listed->reader) != NULL;
-}
-
-/* With a name, describes the first of its regions that can be read. */
-static void show_table(const struct table *table, const char *name) {
-  const struct listing *listing = &table->listing;
+static void show_table(const struct table *table) {
   struct screen screen = terminal_screen();
   char clean[4096];
-  size_t i = 0;
   text_clean_string(clean, sizeof(clean), region_runtime_dir());
-  if (listing->len == 0)
+  if (table->listing.len == 0)
     printf("There is no region in %s.\n", clean);
-  (void)write_table(stdout, table, screen);
-  while (i < listing->len && !can_be_read(&listing->listed[i]))
-    i++;
-  if (name != NULL && i < listing->len)
-    put_layout(listing->listed[i].reader, screen.width);
+  screen.height = 0;
+  (void)screen_write(stdout, screen, write_table, table);
 }
 
 static int list_regions(const char *name, bool as_json) {
-  struct table table = {.others_only = false};
+  struct table table = {.whole = name != NULL};
   const struct listing *listing = &table.listing;
   int result = TOOL_OK, status = listing_connect(&table.listing, name);
   if (as_json)
     show_json(listing, name, -status);
   else if (status == 0 && (name == NULL || listing->len > 0))
-    show_table(&table, name);
+    show_table(&table);
   if (status != 0)
-    result =
-        say_failure(COMMAND, "cannot read %s: %s: %s", region_runtime_dir(),
-                    strerror(-status), listing_advice(-status));
+    result = listing_fails(COMMAND, -status);
   else if (name != NULL && listing->len == 0)
     result = target_say_absent(COMMAND, name);
   for (size_t i = 0; name != NULL && i < listing->len; i++)
@@ -363,17 +372,45 @@ static int list_regions(const char *name, bool as_json) {
   return result != TOOL_OK ? result : written;
 }
 
+/* ---------------------------------------------------------------------------
+ * Removing what producers have left
+ */
+
+static int clean(void) {
+  unsigned removed = 0, kept = 0;
+  DIR *files = opendir(region_runtime_dir());
+  if (files == NULL)
+    return listing_fails(COMMAND, errno);
+  for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
+    const char *name = entry->d_name;
+    if (region_title_length(name + (name[0] == '.')) == 0)
+      continue;
+    int status = region_file_remove(dirfd(files), name);
+    removed += status > 0;
+    kept += status < 0 && errno != ENOENT;
+  }
+  closedir(files);
+  printf("%u files were removed whose producers are gone.\n", removed);
+  if (kept > 0)
+    return say_failure(COMMAND,
+                       "%u files of others were not removed: run as "
+                       "root",
+                       kept);
+  return end_output(COMMAND);
+}
+
 static int regions_main(int argc, char **argv) {
   struct regions_options options = {.maps = false};
   int status = arguments_read(&regions_command, argc, argv, &options);
   if (status >= 0)
     return status;
   const char *name = optind < argc ? argv[optind] : NULL;
-  if (name != NULL && options.maps)
-    return say_usage(COMMAND, "unexpected argument '%s' beside --maps", name);
+  if (options.clean + options.maps + (name != NULL) > 1)
+    return say_usage(COMMAND, "give a name, --maps or --clean");
   stop_catch();
-  return options.maps ? map_list(COMMAND, options.json)
-                      : list_regions(name, options.json);
+  return options.clean  ? clean()
+         : options.maps ? map_list(COMMAND, options.json)
+                        : list_regions(name, options.json);
 }
 
 const struct command regions_command = {

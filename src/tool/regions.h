@@ -6,7 +6,7 @@
 
 /* Returns the table of all regions but percore's own, as it fits into the
  * screen, or "" if there are none. The caller frees it. Returns NULL if out of
- * memory. May wait half a second for producers. */
+ * memory. */
 char *regions_text(struct screen screen);
 
 #endif

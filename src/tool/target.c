@@ -14,12 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  HELLO_WAIT_MS = 1000,
-  WAIT_MS = 500, /* how long to wait for all producers together */
-  ROUND_MS = 10
-};
-
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
   const struct passwd *entry = getpwuid(uid);
   if (entry != NULL)
@@ -43,21 +37,6 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes) {
     size /= 1024;
   snprintf(text, SIZE_TEXT_SIZE, size < 10 && unit > 0 ? "%.1f %s" : "%.0f %s",
            size, units[unit]);
-}
-
-void target_json_user(struct json *json, struct region_reader *reader) {
-  char user[USER_TEXT_SIZE];
-  json_integer(json, "uid", region_reader_uid(reader));
-  user_text(user, region_reader_uid(reader));
-  json_text(json, "user", user);
-}
-
-void target_json(struct json *json, struct region_reader *reader) {
-  const struct region_directory *directory = region_reader_directory(reader);
-  if (region_reader_pid(reader) > 0)
-    json_integer(json, "pid", region_reader_pid(reader));
-  json_thousandths(json, "started",
-                   (double)directory->header.start_realtime_ns / 1e9);
 }
 
 int target_table(const struct region_directory *directory, const char *name) {
@@ -86,16 +65,8 @@ const char *target_advice(int error) {
     int error;
     const char *advice;
   } known[] = {
-      {EACCES, "run as root or as a member of the socket's group (percore)"},
-      {ECONNREFUSED, "its producer has ended without removing the socket: "
-                     "start the producer again, or remove the socket"},
-      {ETIMEDOUT,
-       "its producer listens but does not answer: it is stopped, or it "
-       "does not call percore_serve"},
+      {EACCES, "run as root or as a member of the file's group (percore)"},
       {ECONNRESET, "its producer has ended: start it again"},
-      {EAGAIN,
-       "too many readers wait for its producer: it is stopped, or it does "
-       "not call percore_serve"},
       {EMFILE, "raise the limit of open files (ulimit -n)"},
   };
   for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -105,19 +76,6 @@ const char *target_advice(int error) {
 }
 
 int target_say_absent(const char *command, const char *region) {
-  struct listing listing;
-  size_t length = strlen(region);
-  char instances[512] = "";
-  listing_read(&listing);
-  for (size_t i = 0; i < listing.len; i++) {
-    const char *name = listing.listed[i].name;
-    if (strncmp(name, region, length) == 0 && name[length] == '@')
-      text_append(instances, sizeof(instances), ", ", name);
-  }
-  listing_free(&listing);
-  if (instances[0] != '\0')
-    return say_failure(command, "region %s has instances; name one of them: %s",
-                       region, instances);
   return say_failure(command,
                      "there is no region %s in %s: 'percore regions' lists "
                      "the regions; set PERCORE_RUNTIME_DIR to use another "
@@ -125,7 +83,7 @@ int target_say_absent(const char *command, const char *region) {
                      region, region_runtime_dir());
 }
 
-int target_say_why(const char *command, const char *region,
+static int say_why(const char *command, const char *region,
                    struct region_reader *reader) {
   int error = region_reader_errno(reader);
   const char *advice = target_advice(error);
@@ -135,35 +93,22 @@ int target_say_why(const char *command, const char *region,
                      advice[0] != '\0' ? ": " : "", advice);
 }
 
-/* ---------------------------------------------------------------------------
- * Connecting
- */
-
-int target_connect(const char *command, const char *region,
-                   struct region_reader **reader) {
-  struct region_title label;
-  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
-  *reader = NULL;
-  if (!region_title_split(&label, region, strlen(region)))
+int target_open(const char *command, const char *region,
+                struct region_reader **reader) {
+  struct region_title title;
+  if (!region_title_split(&title, region, strlen(region)))
     return say_usage(command,
                      "'%s' is not a valid region name: write NAME or "
                      "NAME@INSTANCE; 'percore regions' lists the regions",
                      region);
-  if (region_reader_open(reader, label.region, region_title_instance(&label),
-                         &options) != 0)
+  if (region_reader_open(reader, title.region, region_title_instance(&title),
+                         NULL) != 0)
     return say_failure(command, "cannot read %s: %s", region, strerror(errno));
   region_reader_refresh(*reader);
-  return TOOL_OK;
-}
-
-int target_open(const char *command, const char *region,
-                struct region_reader **reader) {
-  int status = target_connect(command, region, reader);
-  if (status != TOOL_OK || region_reader_directory(*reader) != NULL)
-    return status;
-  target_say_why(command, region, *reader);
+  if (region_reader_directory(*reader) != NULL)
+    return TOOL_OK;
+  say_why(command, region, *reader);
   region_reader_close(*reader);
-  *reader = NULL;
   return TOOL_FAILURE;
 }
 
@@ -172,20 +117,22 @@ int target_open(const char *command, const char *region,
  */
 
 static int by_name(const void *left, const void *right) {
-  return strcmp(((const struct listed *)left)->name,
-                ((const struct listed *)right)->name);
+  const struct listed *a = left, *b = right;
+  int order = strcmp(a->name, b->name);
+  return order != 0 ? order : strcmp(a->file, b->file);
 }
 
 static bool add_name(struct listing *listing, const char *file, size_t length) {
-  if (length == 0)
+  if (length == 0 || file[0] == '.') /* not finished yet */
     return true;
   if (!array_grow(&listing->listed, listing->len, listing->len + 1,
                   sizeof(*listing->listed)))
     return false;
   struct listed *listed = &listing->listed[listing->len];
-  listed->name = strndup(file, length);
-  listing->len += listed->name != NULL;
-  return listed->name != NULL;
+  *listed =
+      (struct listed){.name = strndup(file, length), .file = strdup(file)};
+  listing->len++;
+  return listed->name != NULL && listed->file != NULL;
 }
 
 int listing_read(struct listing *listing) {
@@ -202,11 +149,15 @@ int listing_read(struct listing *listing) {
   return fits ? 0 : -ENOMEM;
 }
 
+static void free_listed(struct listed *listed) {
+  region_reader_close(listed->reader);
+  free(listed->name);
+  free(listed->file);
+}
+
 void listing_free(struct listing *listing) {
-  for (size_t i = 0; i < listing->len; i++) {
-    region_reader_close(listing->listed[i].reader);
-    free(listing->listed[i].name);
-  }
+  for (size_t i = 0; i < listing->len; i++)
+    free_listed(&listing->listed[i]);
   free(listing->listed);
 }
 
@@ -216,43 +167,22 @@ void listing_print(void) {
   listing_read(&listing);
   for (size_t i = 0; i < listing.len; i++) {
     const char *name = listing.listed[i].name;
-    if (region_title_split(&label, name, strlen(name)))
+    bool again = i > 0 && strcmp(name, listing.listed[i - 1].name) == 0;
+    if (!again && region_title_split(&label, name, strlen(name)))
       puts(name);
   }
   listing_free(&listing);
 }
 
 static const char *open_reader(struct listed *listed) {
-  struct region_reader_options options = {.hello_wait_ms = 0};
   struct region_title label;
   if (!region_title_split(&label, listed->name, strlen(listed->name)))
     return "not a valid name of a region";
-  return region_reader_open(&listed->reader, label.region,
-                            region_title_instance(&label), &options) == 0
-             ? NULL
-             : strerror(errno);
-}
-
-/* Connects to all regions and waits for all of them together, so that several
- * unresponsive producers cost no more time than one. */
-static void connect_all(const struct listing *listing) {
-  for (int round = 0;; round++) {
-    bool waiting = false;
-    for (size_t i = 0; i < listing->len; i++) {
-      struct region_reader *reader = listing->listed[i].reader;
-      if (reader == NULL ||
-          (round > 0 && region_reader_presence(reader) != REGION_SILENT))
-        continue;
-      region_reader_refresh(reader);
-      waiting |= region_reader_presence(reader) == REGION_SILENT;
-    }
-    /* The pause is measured from now, not from the start of the loop: if this
-     * process was delayed, the producers may also have been delayed, and need
-     * the whole pause. */
-    if (!waiting || round == WAIT_MS / ROUND_MS ||
-        !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
-      return;
-  }
+  if (region_reader_open_file(&listed->reader, listed->file, NULL) != 0)
+    return strerror(errno);
+  (void)region_reader_refresh(listed->reader);
+  (void)region_reader_refresh(listed->reader); /* the producer may have ended */
+  return NULL;
 }
 
 /* Removes all regions but those that `name` stands for. */
@@ -264,7 +194,7 @@ static void keep_named(struct listing *listing, const char *name) {
         (listed->name[length] == '\0' || listed->name[length] == '@'))
       listing->listed[kept++] = *listed;
     else
-      free(listed->name);
+      free_listed(listed);
   }
   listing->len = kept;
 }
@@ -275,8 +205,6 @@ int listing_connect(struct listing *listing, const char *name) {
     keep_named(listing, name);
   for (size_t i = 0; i < listing->len; i++)
     listing->listed[i].fault = open_reader(&listing->listed[i]);
-  if (status == 0)
-    connect_all(listing);
   return status;
 }
 
@@ -297,6 +225,11 @@ const char *listing_advice(int error) {
   }
 }
 
+int listing_fails(const char *command, int error) {
+  return say_failure(command, "cannot read %s: %s: %s", region_runtime_dir(),
+                     strerror(error), listing_advice(error));
+}
+
 bool listed_is_own(const struct listed *listed) {
   struct region_title title;
   return region_title_split(&title, listed->name, strlen(listed->name)) &&
@@ -309,19 +242,14 @@ const char *listed_state(const struct listed *listed) {
     return "refused";
   switch (region_reader_presence(listed->reader)) {
   case REGION_ALIVE:
-    return "alive";
-  case REGION_SILENT:
-    return "silent";
+    return region_reader_is_stopped(listed->reader) ? "silent" : "alive";
   case REGION_LEFT:
     return "gone";
   default:
     break;
   }
   int error = region_reader_errno(listed->reader);
-  return error == ECONNREFUSED || error == ENOENT || error == ECONNRESET
-             ? "gone"
-         : error == EAGAIN ? "silent"
-                           : "refused";
+  return error == ENOENT || error == ECONNRESET ? "gone" : "refused";
 }
 
 int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
@@ -343,16 +271,28 @@ int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
   return fault->error;
 }
 
+/* Writes what is wrong with the producer of a region that can be read. */
+static void why_of_producer(char why[LISTED_WHY_SIZE],
+                            const struct listed *listed) {
+  struct region_refusals refusals;
+  region_reader_refusals(listed->reader, &refusals);
+  if (region_reader_presence(listed->reader) == REGION_LEFT)
+    snprintf(why, LISTED_WHY_SIZE,
+             "its producer has ended; these are its last counts");
+  else if (region_reader_is_stopped(listed->reader))
+    snprintf(why, LISTED_WHY_SIZE,
+             "its producer is stopped, by a signal (kill -CONT ends that) or "
+             "by a debugger");
+  else if (!region_slots_refused(why, LISTED_WHY_SIZE, &refusals))
+    (void)region_rows_refused(why, LISTED_WHY_SIZE, &refusals);
+}
+
 void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed) {
   int error = listed_reason(why, listed);
   size_t used = strlen(why);
   const char *advice = target_advice(error);
-  if (error != 0 && advice[0] != '\0')
+  if (error == 0)
+    why_of_producer(why, listed);
+  else if (advice[0] != '\0')
     snprintf(why + used, LISTED_WHY_SIZE - used, ": %s", advice);
-  if (error != 0)
-    return;
-  struct region_refusals refusals;
-  region_reader_refusals(listed->reader, &refusals);
-  if (!region_slots_refused(why, LISTED_WHY_SIZE, &refusals))
-    (void)region_rows_refused(why, LISTED_WHY_SIZE, &refusals);
 }

@@ -6,29 +6,15 @@
 #include "json.h"
 #include "region/reader.h"
 
-/* Connects to `region`, which is NAME or NAME@INSTANCE, and waits at most a
- * second for its producer to answer. The reader accepts regions of every user,
- * because the output shows the owner. Returns TOOL_OK. On failure, prints an
- * error message and returns TOOL_USAGE if `region` is not a valid name,
- * otherwise TOOL_FAILURE. */
+/* Opens `region`, which is NAME or NAME@INSTANCE: the newest of its files. The
+ * reader accepts regions of every user, because the output shows the owner.
+ * Returns TOOL_OK. On failure, prints an error message and returns TOOL_USAGE
+ * if `region` is not a valid name, otherwise TOOL_FAILURE. */
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
-/* Like target_open, but also succeeds if the region cannot be read. The caller
- * can then report the reason with target_say_why. */
-int target_connect(const char *command, const char *region,
-                   struct region_reader **reader);
-
-/* Print why the region cannot be read, or that there is none. Return
- * TOOL_FAILURE. */
+/* Prints that there is no such region. Returns TOOL_FAILURE. */
 int target_say_absent(const char *command, const char *region);
-int target_say_why(const char *command, const char *region,
-                   struct region_reader *reader);
-
-/* Write the user, or the pid and the start time, of a region's producer as
- * JSON. */
-void target_json_user(struct json *json, struct region_reader *reader);
-void target_json(struct json *json, struct region_reader *reader);
 
 /* Returns the index of the table with this name, or -1. */
 int target_table(const struct region_directory *directory, const char *name);
@@ -61,7 +47,8 @@ const char *target_advice(int error);
  */
 
 struct listed {
-  char *name; /* without ".sock"; untrusted bytes, perhaps no valid name */
+  char *file; /* of the runtime directory */
+  char *name; /* its title; untrusted bytes, perhaps no valid name */
   struct region_reader *reader;
   const char *fault; /* why reader is NULL */
 };
@@ -71,11 +58,10 @@ struct listing {
   size_t len;
 };
 
-/* listing_read finds the sockets in the runtime directory. listing_connect also
- * connects to them, or only to a region and its instances unless `name` is
- * NULL, and waits up to half a second for their producers to answer. Both
- * return 0, or -errno if the directory cannot be read. Call listing_free in
- * either case. */
+/* listing_read finds the files in the runtime directory. listing_connect also
+ * opens them, or only those of a region and its instances unless `name` is
+ * NULL. Both return 0, or -errno if the directory cannot be read. Call
+ * listing_free in either case. */
 int listing_read(struct listing *listing);
 int listing_connect(struct listing *listing, const char *name);
 void listing_free(struct listing *listing);
@@ -86,6 +72,10 @@ void listing_print(void);
 /* Returns advice on what to do after listing_read has failed with `error`, a
  * positive errno. */
 const char *listing_advice(int error);
+
+/* Prints that the directory cannot be read, why, and this advice. Returns
+ * TOOL_FAILURE. */
+int listing_fails(const char *command, int error);
 
 /* True for the board and the region of pollers, which percore itself publishes.
  */

@@ -265,7 +265,7 @@ static int choose_region(struct region_title *chosen) {
   struct region_title title;
   char names[512] = "";
   bool several = false;
-  (void)listing_connect(&listing, NULL);
+  int status = listing_connect(&listing, NULL);
   for (int own = 0; own < 2 && names[0] == '\0'; own++)
     for (size_t i = 0; i < listing.len; i++) {
       const struct listed *listed = &listing.listed[i];
@@ -279,6 +279,8 @@ static int choose_region(struct region_title *chosen) {
       text_append(names, sizeof(names), ", ", listed->name);
     }
   listing_free(&listing);
+  if (status != 0)
+    return listing_fails(COMMAND, -status);
   if (several)
     return say_usage(COMMAND, "there are several regions; name one of them: %s",
                      names);

@@ -48,19 +48,6 @@ uint64_t *tile_cells(const struct region_tile *tile, uint32_t i,
   return (copy == 0 ? tile->totals : tile->cores) + row * tile->columns;
 }
 
-void histogram_summarise(struct histogram_summary *summary,
-                         struct field_ref field, const uint64_t *buckets) {
-  const struct region_field *layout = field.layout;
-  summary->count = 0;
-  for (uint32_t b = 0; b < layout->cells; b++)
-    summary->count += buckets[b];
-  for (int i = 0; i < QUANTILES; i++) {
-    double value = region_histogram_quantile(layout->sub_bits, buckets,
-                                             layout->cells, quantiles[i].q);
-    summary->at[i] = value < 0 ? NAN : value;
-  }
-}
-
 static bool has_state(struct field_ref field, uint64_t value) {
   return field.layout->kind == PERCORE_STATE &&
          value < field.described->state_count;
@@ -71,12 +58,18 @@ static bool is_signed(struct field_ref field) {
          field.layout->kind == PERCORE_GAUGE;
 }
 
-void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
-                const uint64_t *cells) {
+/* Returns the value of a field; of a histogram, how many values it counted. */
+static uint64_t value_of(struct field_ref field, const uint64_t *cells) {
   uint64_t value = cells[0];
   if (field.layout->kind == PERCORE_HISTOGRAM)
     for (uint32_t b = 1; b < field.layout->cells; b++)
       value += cells[b];
+  return value;
+}
+
+void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
+                const uint64_t *cells) {
+  uint64_t value = value_of(field, cells);
   if (has_state(field, value))
     snprintf(text, VALUE_TEXT_SIZE, "%s", field.described->states[value]);
   else if (is_signed(field))
@@ -87,18 +80,20 @@ void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
 
 static void histogram_json(struct json *json, const char *key,
                            struct field_ref field, const uint64_t *cells) {
-  struct histogram_summary summary;
-  histogram_summarise(&summary, field, cells);
+  uint32_t sub_bits = field.layout->sub_bits;
   json_open_object(json, key);
-  json_unsigned(json, "count", summary.count);
-  for (int i = 0; i < QUANTILES; i++)
-    json_number(json, quantiles[i].name, summary.at[i]);
+  json_unsigned(json, "count", value_of(field, cells));
+  for (int i = 0; i < QUANTILES; i++) {
+    double value = region_histogram_quantile(
+        sub_bits, cells, field.layout->cells, quantiles[i].q);
+    json_number(json, quantiles[i].name, value < 0 ? NAN : value);
+  }
   json_open_array(json, "buckets");
   for (uint32_t b = 0; b < field.layout->cells; b++) {
     if (cells[b] == 0)
       continue;
     json_open_array(json, NULL);
-    json_unsigned(json, NULL, region_bucket_least(field.layout->sub_bits, b));
+    json_unsigned(json, NULL, region_bucket_least(sub_bits, b));
     json_unsigned(json, NULL, cells[b]);
     json_close_array(json);
   }

@@ -46,14 +46,6 @@ extern const struct quantile {
   bool in_top; /* percore top shows this percentile */
 } quantiles[QUANTILES];
 
-struct histogram_summary {
-  uint64_t count;
-  double at[QUANTILES]; /* NaN if nothing was counted */
-};
-
-void histogram_summarise(struct histogram_summary *summary,
-                         struct field_ref field, const uint64_t *buckets);
-
 /* Formats the value of a field: counters as unsigned numbers, up-down counters
  * and gauges as signed numbers, states by name, histograms by the number of
  * their values. `cells` are the cells of the field. Names of states are

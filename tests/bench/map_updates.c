@@ -37,7 +37,6 @@ static struct percore_region *make_region(const char *dir,
                                       .row_name_size = 24};
   struct percore_options options = {.size = sizeof(options),
                                     .runtime_dir = dir,
-                                    .serving = PERCORE_SERVE_POLLED,
                                     .cores = COPIES};
   struct percore_region *region;
   if (percore_create(&region, "benchmap", &description, 1, &options) != 0) {

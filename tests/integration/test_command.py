@@ -98,7 +98,7 @@ def test_without_a_command():
         producer = place.produce("demo")
         os.chmod(place.path, 0o755)
         *_, title, region, doctor = place.succeed().splitlines()
-        check(title.startswith("region ") and doctor.startswith("doctor: "), title)
+        check(title.startswith("region ") and doctor.startswith("percore doctor: "), title)
         name, _, *producer_of = region.split()[:4]
         check([name, *producer_of] == ["demo", str(producer.process.pid), user()], region)
         producer.kill()

@@ -5,16 +5,19 @@ invalid region breaks."""
 import json
 import os
 import re
-import struct
+import shutil
+import subprocess
 import sys
+import tempfile
+import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import check  # noqa: E402
-from region_format import (CORE_TABLE, PORT, REGION, RULES,  # noqa: E402
+from harness import Skip, check  # noqa: E402
+from producers import new_file  # noqa: E402
+from region_format import (CORE_TABLE, PAGE, PORT, REGION, RULES,  # noqa: E402
                            SESSION, SLOW, TABLES, WORKER, Region, Served)
 from region_harness import RuntimeDir, run_tests  # noqa: E402
-
-HELLO = struct.Struct("=IHHIIQII")
 
 
 def words(*changes, size=4):
@@ -141,8 +144,6 @@ MISPLACED = [
     in_table(PORT, 80, 1 << 40, size=8),
     in_table(PORT, 64, 0, size=8),
 ]
-# Rules that only a socket or a memfd can break, not a file.
-HANDING_OVER = {"hello", "seals", "socket-name"}
 # Rules whose faults must also name this table and this field.
 SUBJECTS = {
     "text": ("port", "packets"), "core-fields": ("core", "polls"),
@@ -152,13 +153,12 @@ SUBJECTS = {
 }
 
 
-def look(place, region, name="format", **served):
-    """Serves the bytes of a region. Returns what percore regions NAME says as JSON and as
-    text, and its exit status."""
-    with Served(f"{place.path}/{name}.sock", region.bytes, **served):
+def look(place, region, name="format"):
+    """Publishes the bytes of a region. Returns what percore regions NAME says as JSON and
+    as text, and its exit status."""
+    with Served(place, name, region.bytes):
         done = place.run("regions", name, "--json")
         shown = place.run("regions", name)
-    os.unlink(f"{place.path}/{name}.sock")
     check(done.returncode == shown.returncode, f"{done} but {shown}")
     check(done.stderr == shown.stderr == "", done.stderr)
     return json.loads(done.stdout)["regions"][0], shown.stdout, done.returncode
@@ -171,8 +171,7 @@ def test_rules():
         known = re.findall(r'RULE\([A-Z_]+, "([a-z-]+)"\)', file.read())
     check(RULES == known, f"{RULES} but {known}")
     check(len(RULES) == len(set(RULES)), f"{RULES}")
-    check(set(RULES) == set(BREAKS) | HANDING_OVER,
-          f"{set(RULES) ^ (set(BREAKS) | HANDING_OVER)}")
+    check(set(RULES) == set(BREAKS) | {"file-name"}, f"{set(RULES) ^ set(BREAKS)}")
 
 
 def test_good_region():
@@ -182,7 +181,7 @@ def test_good_region():
         found, shown, status = look(place, region)
         check(status == 0 and found["state"] == "alive" and "rule" not in found, shown)
         check("rule" not in shown and "packets" in shown, shown)
-        with Served(f"{place.path}/format.sock", region.bytes):
+        with Served(place, "format", region.bytes):
             port = place.dump("format")["port"]["rows"]
             check([row["row"] for row in port] == ["eth0", "zoë"], str(port))
 
@@ -215,28 +214,80 @@ def test_says_what_readers_say():
             region = Region()
             BREAKS[rule](region)
             why = look(place, region)[0]["why"].partition(" (rule")[0]
-            with Served(f"{place.path}/format.sock", region.bytes):
+            with Served(place, "format", region.bytes):
                 said = place.fail("top", "format")
-            os.unlink(f"{place.path}/format.sock")
             check(why in said, f"{why}: {said}")
 
 
-# ---------------------------------------------------------------------------
-# Handing over
-
-
-def test_handing_over():
-    """memory without seals, a name that differs from the socket's, and an invalid HELLO
-    are named"""
-    region = Region()
-    bad = HELLO.pack(0x50435231, 1, 9, 32, 0, len(region.bytes), 0, 0)
+def test_shrinking_file():
+    """a file that shrinks while it is read is refused or read, and kills nothing"""
+    content = bytes(Region().bytes)
     with RuntimeDir() as place:
-        for rule, name, arguments in (
-                ("seals", "format", {"seals": 0}),
-                ("hello", "format", {"hello": bad}),
-                ("socket-name", "other", {})):
-            found, shown, status = look(place, region, name, **arguments)
-            check(status == 1 and found["rule"] == rule, shown)
+        path = new_file(place.path, "format")
+        ended = threading.Event()
+
+        def shrink():
+            while not ended.is_set():
+                with open(path, "wb") as file:
+                    file.write(content)
+                os.truncate(path, 100)
+        thread = threading.Thread(target=shrink)
+        thread.start()
+        try:
+            codes = {place.run("regions", "format").returncode for _ in range(50)}
+        finally:
+            ended.set()
+            thread.join()
+        check(codes <= {0, 1}, str(codes))
+
+
+def test_file_name():
+    """a name that differs from the file's is named"""
+    with RuntimeDir() as place:
+        found, shown, status = look(place, Region(), "other")
+        check(status == 1 and found["rule"] == "file-name", shown)
+
+
+def program(heading):
+    """Returns a program of the manual."""
+    block = re.search(rf"^=head1 {heading}\n\n.*?\n\n((?:  .*\n|\n)+)", PAGE,
+                      re.MULTILINE)
+    return re.sub("^  ", "", block.group(1), flags=re.MULTILINE)
+
+
+def count_with(place, command):
+    """Runs a producer of the manual until it is killed, and checks what readers read."""
+    process = subprocess.Popen(command, env=place.environment)
+    end = time.monotonic() + 20
+    while place.run("top", "demo", "-a").returncode != 0 and time.monotonic() < end:
+        time.sleep(0.05)
+    counts = [place.dump("demo")["request"]["rows"][0]["values"] for _ in range(2)]
+    requests, size = ([count[name] for count in counts] for name in ("requests", "bytes"))
+    check(place.regions()["demo"]["state"] == "alive", "it is not alive")
+    check(place.run("regions", "demo").returncode == 0, "it breaks a rule")
+    process.kill()
+    process.wait()
+    check(place.regions()["demo"]["state"] == "gone", "it is not gone")
+    check(0 < requests[0] < requests[1] and 512 * requests[0] <= size[0] + 512, f"{counts}")
+    for file in os.listdir(place.path):
+        os.unlink(f"{place.path}/{file}")
+
+
+def test_producers_of_the_manual():
+    """the producers of percore-region(7), in Python without ctypes and at most 60 lines,
+    and in C without the library, are alive, counted, and gone when they are killed"""
+    with RuntimeDir() as place, tempfile.TemporaryDirectory() as directory:
+        python, c = program("A PRODUCER IN PYTHON"), program("A PRODUCER IN C")
+        check(len(python.strip().splitlines()) <= 60 and "ctypes" not in python, python)
+        count_with(place, [sys.executable, "-c", python])
+        with open(f"{directory}/demo.c", "w", encoding="utf-8") as file:
+            file.write(c)
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            raise Skip("a C compiler is missing")
+        subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-O2", "-o",
+                        f"{directory}/demo", f"{directory}/demo.c"], check=True)
+        count_with(place, [f"{directory}/demo"])
 
 
 def test_own_regions():

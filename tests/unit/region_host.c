@@ -5,7 +5,8 @@
 #include "plugin_unit.h"
 #include "region/writer.h"
 
-#include <sys/stat.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct host_round last;
 struct host_round *snapshot;
@@ -25,15 +26,6 @@ static struct region_moment now;
 /* ---------------------------------------------------------------------------
  * A host
  */
-
-static bool serve_all(void *argument, uint64_t ns) {
-  (void)argument;
-  (void)ns;
-  for (size_t i = 0; i < COUNT_OF(served); i++)
-    if (served[i] != NULL)
-      percore_serve(served[i]);
-  return true;
-}
 
 uint64_t time_passes(void *argument) {
   static uint64_t now_ns;
@@ -61,7 +53,6 @@ void start_watch(const char *lines) {
   options = (struct region_watch_options){.config = &config,
                                           .interval_ns = 1,
                                           .empty_polls = &polls,
-                                          .wait = serve_all,
                                           .is_wanted = is_wanted,
                                           .now_ns = host_now_ns};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
@@ -99,8 +90,8 @@ static bool owes(void) {
 }
 
 static bool is_partial(void) {
-  for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
-    if (i->next_table < i->input_count)
+  for (struct region_producer *p = watch->producers; p != NULL; p = p->next)
+    if (p->next_table < p->input_count)
       return true;
   return false;
 }
@@ -168,13 +159,23 @@ void fill_log(void) {
     (void)region_log_takes((struct region_about){.log = &watch->log});
 }
 
-void abandon_producer(unsigned place) { region_server_close(served[place]); }
+/* As if the process had died: nobody can write to the file any more. */
+void abandon_producer(unsigned place) {
+  if (munmap(served[place]->map, served[place]->size) != 0 ||
+      mmap(served[place]->map, served[place]->size, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+    abort();
+}
 
 /* The plugin never frees its watch. */
 static void free_watch(void) {
   struct region_sum *sum;
   if (watch == NULL)
     return;
+  for (struct region_producer *p = watch->producers; p != NULL; p = p->next) {
+    region_producer_forget(p);
+    p->met = false;
+  }
   for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
     i->served_ns = 0;
   watch->now.monotonic_ns = UINT64_MAX;
@@ -192,6 +193,8 @@ static void free_watch(void) {
     free(budget);
   }
   region_tile_free(&watch->tile);
+  if (watch->notices >= 0)
+    close(watch->notices);
   if (watch->machine != NULL) {
     topology_free(&watch->topology);
     machine_linux_close(watch->machine);
@@ -213,20 +216,11 @@ struct percore_region *create(unsigned place, const char *instance,
                               const struct percore_table *tables,
                               uint32_t len) {
   struct percore_options create = {.size = sizeof(create),
-                                   .serving = PERCORE_SERVE_POLLED,
                                    .instance = instance,
                                    .cores = host_cores,
                                    .extra_slots = 2};
-  int status = percore_create(&served[place], "unit", tables, len, &create);
-  /* On a busy machine, the process that removes the files of a producer that
-   * has just ended may still hold its lock. */
-  for (int tries = 0; status < 0 && errno == EADDRINUSE && tries < 500;
-       tries++) {
-    end_producer(place);
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    status = percore_create(&served[place], "unit", tables, len, &create);
-  }
-  assert_return_code(status, errno);
+  assert_return_code(
+      percore_create(&served[place], "unit", tables, len, &create), errno);
   return served[place];
 }
 

@@ -5,7 +5,6 @@
 #include "tool/rates.h"
 #include "tool/tool.h"
 
-#include <pthread.h>
 #include <time.h>
 
 enum { SECOND = 1000000000, INSTANCES = 4, CORES = 2 };
@@ -202,52 +201,10 @@ TEST(an_instance_that_comes_counts_from_its_start) {
   assert_near(value("eth0", "count", 0), 5, 1e-9);
 }
 
-static struct percore_region *create_polled(int number, const char *instance) {
-  struct percore_options options = {.size = sizeof(options),
-                                    .serving = PERCORE_SERVE_POLLED,
-                                    .instance = instance,
-                                    .cores = CORES};
-  assert_return_code(
-      percore_create(&regions[number], "unit", tables, 1, &options), errno);
-  return regions[number];
-}
-
-/* Answers when a reader has waited for longer than it waits for an instance
- * that comes later. */
-static void *serve_late(void *region) {
-  struct timespec time = {.tv_nsec = 200000000};
-  while (nanosleep(&time, &time) != 0)
-    ;
-  percore_serve(region);
-  return NULL;
-}
-
-TEST(an_instance_that_answers_late_is_not_left_out) {
-  pthread_t thread;
+TEST(all_files_of_an_instance_are_added_up) {
   create(0, "a");
-  struct percore_region *late = create_polled(1, "late");
-  assert_int_equal(pthread_create(&thread, NULL, serve_late, late), 0);
+  create(1, "a");
   open_all(false, false);
-  assert_int_equal(pthread_join(thread, NULL), 0);
-  assert_int_equal(merge_count(&merge), 2);
-}
-
-TEST(an_instance_that_does_not_answer_is_left_out) {
-  create_polled(0, "a");
-  create(1, "b");
-  open_all(false, false);
-  assert_int_equal(merge_count(&merge), 1);
-}
-
-TEST(an_instance_that_answers_later_is_added) {
-  struct percore_region *polled = create_polled(0, "a");
-  create(1, "b");
-  open_all(false, false);
-  assert_int_equal(merge_count(&merge), 1);
-  for (int i = 0; i < 1000 && merge_count(&merge) < 2; i++) {
-    percore_serve(polled);
-    look();
-  }
   look();
   count(0, "eth0", 0, 5);
   count(1, "eth0", 0, 3);
@@ -255,9 +212,13 @@ TEST(an_instance_that_answers_later_is_added) {
   assert_near(value("eth0", "count", 0), 8, 1e-9);
 }
 
-TEST(a_region_whose_instances_do_not_answer_is_not_opened) {
-  create_polled(0, "a");
-  assert_int_equal(merge_open(&merge, "top", "unit", false), TOOL_FAILURE);
+TEST(a_second_file_that_comes_later_is_added) {
+  create(0, NULL);
+  open_all(false, false);
+  look();
+  create(1, NULL);
+  assert_int_equal(merge_refresh(&merge), REGION_CAME);
+  assert_int_equal(merge_count(&merge), 2);
 }
 
 TEST(all_instances_may_be_replaced) {
