@@ -287,7 +287,7 @@ static void check_unreadable(struct doctor *doctor,
   const char *advice = target_advice(error);
   if (advice[0] == '\0')
     advice = "percore regions NAME says which rule the region breaks";
-  doctor_say(doctor, REGIONS, "socket",
+  doctor_say(doctor, REGIONS, "file",
              is_harmless ? VERDICT_NOTE : VERDICT_MISSING, advice, "%s: %s",
              listed->name, why[0] != '\0' ? why : "no answer");
 }
@@ -299,7 +299,7 @@ void check_regions(struct doctor *doctor) {
   for (size_t i = 0; error == 0 && i < listing.len; i++)
     alive += strcmp(listed_state(&listing.listed[i]), "alive") == 0;
   if (error == 0)
-    doctor_say(doctor, REGIONS, "sockets", VERDICT_OK, NULL,
+    doctor_say(doctor, REGIONS, "files", VERDICT_OK, NULL,
                "%zu; %d can be read", listing.len, alive);
   for (size_t i = 0; error == 0 && i < listing.len; i++)
     if (strcmp(listed_state(&listing.listed[i]), "refused") == 0)

@@ -240,10 +240,10 @@ TEST(an_unreadable_file_is_reported_with_reason_and_command) {
   char path[400];
   leave_file("old", path);
   examine();
-  assert_string_equal(find("sockets")->value, "1; 0 can be read");
-  assert_value("socket", "old: ");
-  assert_verdict("socket", "missing");
-  assert_advice("socket", "percore check");
+  assert_string_equal(find("files")->value, "1; 0 can be read");
+  assert_value("file", "old: ");
+  assert_verdict("file", "missing");
+  assert_advice("file", "percore regions");
   unlink(path);
 }
 

@@ -925,9 +925,10 @@ static void set_time_of_directory(time_t seconds) {
       utimensat(AT_FDCWD, getenv("PERCORE_RUNTIME_DIR"), times, 0), errno);
 }
 
-static void check_repeated(void) {
+static void check_repeated(int *calls_until_failure) {
   create_usual(0, NULL);
   start_watch("");
+  *calls_until_failure = 0;
   play_round(SECOND);
   assert_int_equal(snapshot->regions, 0);
   play_round(SECOND);
@@ -935,13 +936,11 @@ static void check_repeated(void) {
 }
 
 TEST(a_listing_that_fails_is_repeated_in_the_next_round) {
-  readdirs_until_failure = 0;
-  check_repeated();
+  check_repeated(&readdirs_until_failure);
 }
 
 TEST(a_listing_is_repeated_if_the_kind_of_a_file_was_not_found_out) {
-  fstatats_until_failure = 0;
-  check_repeated();
+  check_repeated(&fstatats_until_failure);
 }
 
 TEST(a_region_is_not_gone_because_a_listing_fails) {
