@@ -775,23 +775,6 @@ TEST(rows_of_counters_alone_beyond_max_values_are_counted_in_other) {
   check_rows_beyond_max_values(2);
 }
 
-/* Returns the sum of the values of the rows f0 to f2999 and `other`. Stores
- * them in last[]; a row that is not shown keeps its last value. */
-static int64_t add_last_values(const char *plugin, int64_t last[3001]) {
-  int64_t sum = 0;
-  for (size_t i = 0; i < fake.values_len; i++) {
-    const value_list_t *list = &fake.values[i].list;
-    const char *row = list->type_instance;
-    if (strcmp(list->plugin, plugin) == 0 &&
-        strcmp(list->plugin_instance, "all") == 0)
-      last[strcmp(row, "other") == 0 ? 3000 : atoi(row + 1)] =
-          fake.values[i].values[0].derive;
-  }
-  for (int i = 0; i <= 3000; i++)
-    sum += last[i];
-  return sum;
-}
-
 
 /* Returns the time of the last values. */
 static uint64_t last_ns(void) {

@@ -1277,35 +1277,7 @@ TEST(the_name_of_a_producer_that_lives_takes_no_first_counts_of_later_ones) {
   count_under_600_names(true);
 }
 
-/* A region that nobody finds or serves while it is away. */
-static struct percore_region *away;
-static char away_path[PATH_MAX], away_to[PATH_MAX + 8];
 
-static void create_away(void) {
-  snprintf(away_path, sizeof(away_path), "%s/unit@away.sock",
-           getenv("PERCORE_RUNTIME_DIR"));
-  snprintf(away_to, sizeof(away_to), "%s.away", away_path);
-  away = create_usual(1, "away");
-  add(away, "a", 0, PACKETS, 5);
-}
-
-
-static void bring_back(void) {
-  assert_return_code(rename(away_to, away_path), errno);
-  served[1] = away;
-  play_round(SECOND);
-}
-
-/* In each round, a producer with a new name counts 1, and ends. */
-static void count_under_names(int from, int to) {
-  char name[16];
-  for (int i = from; i < to; i++) {
-    snprintf(name, sizeof(name), "%d", i);
-    add(create_usual(0, name), "a", 0, PACKETS, 1);
-    play_round(SECOND / 10);
-    end_producer(0);
-  }
-}
 
 
 

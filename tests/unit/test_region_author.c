@@ -132,13 +132,6 @@ TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   unit_end(region);
 }
 
-static int core_of_worker;
-
-static void *attach_and_end(void *region) {
-  percore_slot_t slot;
-  percore_attach(region, "ended", core_of_worker, &slot);
-  return NULL;
-}
 
 TEST(without_extra_slots_such_a_thread_gets_the_cores_slot) {
   int here, elsewhere;
