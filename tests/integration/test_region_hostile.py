@@ -206,7 +206,7 @@ while True:
 
 def test_files_that_are_cut():
     """While members truncate their files and punch holes into them as fast as they can,
-    another region is read exactly in every interval, percore dump of one of them ends, and
+    another region is read exactly in every interval, percore top of one of them ends, and
     collectd lives and stops in time"""
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd, contextlib.ExitStack() as stack:
@@ -224,7 +224,7 @@ def test_files_that_are_cut():
             check(cutter.stdout.readline() == "ok\n", "it does not cut")
         check_good(collectd, 20)
         for _ in range(20):
-            done = subprocess.run([f"{BUILD}/percore", "dump", "cutaa"], timeout=10,
+            done = subprocess.run([f"{BUILD}/percore", "top", "cutaa", "--totals"], timeout=10,
                                   capture_output=True, check=False)
             check(done.returncode in (0, 1), f"{done}")
         check(collectd.stop() < 1, "collectd did not stop in time")
