@@ -229,7 +229,7 @@ static void free_servers(struct pollers *pollers, bool all) {
       continue;
     }
     for (size_t t = 0; t < server->len; t++)
-      poller_thread_forget(server, &server->threads[t]);
+      poller_thread_forget(&server->threads[t]);
     hang_up(server);
     free(server);
   }

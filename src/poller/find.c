@@ -62,7 +62,7 @@ static void set_process(struct poller_server *server, pid_t pid) {
     return;
   /* Another process has the given socket: its lcores may have other cores. */
   for (size_t i = 0; i < server->len; i++)
-    poller_thread_forget(server, &server->threads[i]);
+    poller_thread_forget(&server->threads[i]);
   server->len = 0;
   server->is_percent = false;
   server->pid = pid;

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "percore.h"
+#include "percore_tune.h"
 
 #define REGION_PATH_SIZE sizeof(((struct sockaddr_un *)0)->sun_path)
 

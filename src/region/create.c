@@ -63,6 +63,8 @@ static void after_fork_in_child(void) {
     r->is_child = true;
     region_server_close(r);
     region_forget_slot();
+    if (r->inherit)
+      region_seats_fork(r);
     region_close_fd(&r->shared);
     if (!r->inherit)
       region_close_fd(&r->memfd);
@@ -113,9 +115,6 @@ static int make_memory(struct percore_region *region, const char *name,
   share_memory(region);
   if (region->shared < 0)
     return -1;
-  region->sink_block = region_memory_sink(region->block_stride);
-  if (region->sink_block == NULL)
-    return -1;
   /* This mapping stays writable, but no process can create another writable
    * mapping.
    */
@@ -161,7 +160,12 @@ static int make_state(struct percore_region *region) {
   region->state = calloc(region->table_count, sizeof(*region->state));
   region->sums = calloc(2 * (size_t)columns, sizeof(*region->sums));
   region->cells = region->sums + columns;
-  return region->state != NULL && region->sums != NULL
+  region->places =
+      calloc((region->header->slot_count + 1ull) * region->table_count,
+             sizeof(*region->places));
+  return region->state != NULL && region->sums != NULL &&
+                 region->places != NULL &&
+                 region_places_make(region, region->header->slot_count)
              ? region_owners_init(region)
              : -1;
 }
@@ -176,8 +180,12 @@ static int begin_tables(struct percore_region *region) {
     if (region_provide(region, table->live_offset,
                        sizeof(struct region_table_live)) != 0)
       return -1;
-    if (!(table->flags & REGION_TABLE_SINGLE))
+    if (!(table->flags & REGION_TABLE_SINGLE)) {
+      /* the row that is a sink */
+      if (region_provide(region, table->single_offset, table->row_stride) != 0)
+        return -1;
       continue;
+    }
     if (region_provide_rows(region, t, 1) != 0)
       return -1;
     region_row_begin_single(region, t);
@@ -202,18 +210,19 @@ static void free_region(struct percore_region *region) {
     if (region->state[t].removed != NULL)
       munmap(region->state[t].removed, region->state[t].removed_size);
   }
-  if (region->map != NULL)
-    munmap(region->map, region->size);
-  if (region->sink_block != NULL)
-    munmap(region->sink_block, region->block_stride);
   region_close_fd(&region->memfd);
   region_close_fd(&region->shared);
   if (region->owners != NULL)
     munmap(region->owners, region->owners_size);
   free(region->holders);
+  region_seats_free(region);
+  if (region->places != NULL)
+    region_places_free(region);
   free(region->state);
   free(region->sums);
   free(region->grace.slots);
+  if (region->map != NULL)
+    munmap(region->map, region->size);
   pthread_mutex_destroy(&region->server.turn);
   pthread_mutex_destroy(&region->mutex);
   free(region);
@@ -295,6 +304,8 @@ make_planned(const char *name, struct region_plan *plan,
                                     .quiet = options->quiet != 0,
                                     .inherit = options->inherit != 0,
                                     .numbers_cores = options->cores != 0};
+  region->no_seat = (struct seat){
+      .handle = {region_sink_head}, .region = region, .slot = SEAT_SINK};
   pthread_mutex_init(&region->mutex, NULL);
   region_server_init(region);
   if (fill_region(region, name, plan, options) == 0) {
@@ -314,8 +325,7 @@ make_planned(const char *name, struct region_plan *plan,
 /* Makes a region and serves it. Returns NULL with a fault or errno on failure.
  */
 static struct percore_region *make_region(const char *name,
-                                          const struct percore_table *tables,
-                                          uint32_t table_count,
+                                          const struct region_records *records,
                                           const struct percore_options *options,
                                           struct region_fault *fault) {
   struct region_plan plan;
@@ -324,8 +334,8 @@ static struct percore_region *make_region(const char *name,
       options->cores != 0 ? options->cores : region_possible_cores();
   uint64_t page_size =
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
-  if (region_plan_make(&plan, name, tables, table_count, options, cores,
-                       page_size, fault) == 0) {
+  if (region_plan_take(&plan, name, records, options, cores, page_size,
+                       fault) == 0) {
     region = find_unserved(&plan, name, options);
     if (region == NULL)
       region = make_planned(name, &plan, options);
@@ -343,19 +353,14 @@ static uint32_t default_extra_slots(bool inherit) {
   return threads < least ? least : threads < MOST ? threads : MOST;
 }
 
-/* Copies the options that the application's version of percore.h defines, and
- * sets newer options to their defaults. Returns false and sets *fault if
- * options.size is not set. */
+/* The options that the application's version of percore.h defines; newer ones
+ * have their defaults. */
 static bool take_options(struct percore_options *options,
-                         const struct percore_options *given,
+                         const struct percore_options *given, size_t size,
                          struct region_fault *fault) {
   *options = (struct percore_options){0};
-  if (!sized_copy(options, sizeof(*options), given))
-    return region_fails(
-        fault, EINVAL,
-        given->size > sizeof(*options) && given->size <= SIZED_MOST
-            ? SIZED_NEWER
-            : "set options.size to sizeof(struct percore_options)");
+  if (given != NULL && !sized_take(options, sizeof(*options), given, size))
+    return region_fails(fault, EINVAL, SIZED_NEWER);
   if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
     return region_fails(fault, EINVAL,
                         "options.serving must be PERCORE_SERVE_THREAD or "
@@ -365,30 +370,41 @@ static bool take_options(struct percore_options *options,
   return true;
 }
 
-int percore_create(struct percore_region **region, const char *name,
-                   const struct percore_table *tables, uint32_t table_count,
-                   const struct percore_options *given) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Makes a region of records of this version. */
+static struct percore_region *create(const char *name,
+                                     const struct region_records *records,
+                                     const struct percore_options *given,
+                                     size_t options_size) {
   struct percore_options options;
   struct region_fault fault = {0};
-  NOT_CANCELLED;
-  pthread_once(&once, watch_forks);
-  bool valid = take_options(&options, given, &fault);
-  *region = &region_sink;
-  if (valid && options.off)
-    return 0;
+  bool valid = take_options(&options, given, options_size, &fault);
+  if (valid && options.off) {
+    errno = 0;
+    return &region_sink;
+  }
   struct percore_region *made =
-      valid ? make_region(name, tables, table_count, &options, &fault) : NULL;
+      valid ? make_region(name, records, &options, &fault) : NULL;
   if (made != NULL) {
-    *region = made;
     errno = made->unserved;
-    return errno == 0 ? 0 : -1;
+    return made;
   }
   if (fault.error == 0)
     fault.error = errno;
-  *region = region_make_sink(name, &options, &fault);
+  made = region_make_sink(name, &options, &fault);
   errno = fault.error;
-  return -1;
+  return made;
+}
+
+struct percore_region *
+percore_create_(const char *name, const struct percore_table *tables,
+                uint32_t table_count, const struct percore_options *options,
+                size_t options_size, size_t table_size, size_t field_size) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  const struct region_records records = {tables, table_count, table_size,
+                                         field_size};
+  NOT_CANCELLED;
+  pthread_once(&once, watch_forks);
+  return create(name, &records, options, options_size);
 }
 
 void region_serve_polled(void) {
@@ -408,8 +424,19 @@ bool region_find(const void *address, const struct percore_region **found) {
        r = r->next)
     if (at - (uintptr_t)r->map < r->size)
       *found = r->is_child && !r->inherit ? &region_sink : r;
-    else if (at - (uintptr_t)r->sink_block < r->block_stride)
-      *found = &region_sink;
+  pthread_mutex_unlock(&regions_mutex);
+  return true;
+}
+
+bool region_find_seat(const void *seat, const struct percore_region **found) {
+  if (pthread_mutex_trylock(&regions_mutex) != 0)
+    return false;
+  *found = NULL;
+  for (struct percore_region *r = regions; r != NULL && *found == NULL;
+       r = r->next)
+    for (const struct seat *s = r->seats; s != NULL; s = s->next)
+      if (s == seat)
+        *found = r;
   pthread_mutex_unlock(&regions_mutex);
   return true;
 }
@@ -417,7 +444,7 @@ bool region_find(const void *address, const struct percore_region **found) {
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
     return false; /* no thread is attached in a forked child */
-  bool attached = false;
+  bool attached = region_has_undecided(region);
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     attached |= region->is_child ? region_slot_is_held_here(region, s)
                                  : region_slot_has_owner(region, s);
@@ -427,8 +454,9 @@ static bool has_attached(struct percore_region *region) {
 
 int percore_destroy(struct percore_region *region) {
   NOT_CANCELLED;
-  if (region->is_sink)
+  if (region == NULL || region->is_sink)
     return 0;
+  region_detach_own(region);
   if (has_attached(region))
     return region_failed(EBUSY);
   unlink_region(region);

@@ -59,8 +59,14 @@ bool region_slot_is_held_here(const struct percore_region *region, uint32_t s) {
          region_slot_has_owner(region, s);
 }
 
-bool region_slot_take(struct percore_region *region, uint32_t s) {
+uint64_t region_thread_number(void) {
   static uint64_t last_number;
+  if (own_number == 0)
+    own_number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+  return own_number;
+}
+
+bool region_slot_take(struct percore_region *region, uint32_t s) {
   if (region_slot_is_of_parent(region, s))
     return false;
   int error = pthread_mutex_trylock(&region->owners[s]);
@@ -68,10 +74,9 @@ bool region_slot_take(struct percore_region *region, uint32_t s) {
     error = pthread_mutex_consistent(&region->owners[s]);
   if (error != 0)
     return false;
-  if (own_number == 0)
-    own_number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
   region->holders[s].incarnation = incarnation(region, s) + 1;
-  __atomic_store_n(&region->holders[s].thread, own_number, __ATOMIC_RELAXED);
+  __atomic_store_n(&region->holders[s].thread, region_thread_number(),
+                   __ATOMIC_RELAXED);
   return true;
 }
 

@@ -105,6 +105,8 @@ void region_row_begin_single(struct percore_region *region, uint32_t table) {
 static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];
+  if (state->next_unused == 0)
+    state->next_unused = 1; /* row 0 is a sink */
   while (state->next_unused < state->rows_reserved &&
          *region_generation(region, table, state->next_unused) != 0)
     state->next_unused++; /* skips rows that were added by number */
@@ -178,34 +180,23 @@ static int add_named(struct percore_region *region, uint32_t t,
   return 0;
 }
 
-static int row_add(struct percore_region *region, uint32_t t, const char *name,
-                   uint64_t key, uint32_t *row) {
-  *row = 0; /* in a sink, all row numbers mean the same row */
-  if (!region_lock_table(region, &t))
-    return -1;
+uint32_t percore_row_add(struct percore_region *region, uint32_t t,
+                         const char *name, uint64_t key) {
+  uint32_t row = 0;
   struct padded_name padded;
-  *row = region->tables[t].max_rows; /* the extra row, which no reader sees */
-  int rc = pad_name(&region->tables[t], name, key, &padded)
-               ? add_named(region, t, &padded, row)
-               : -1;
+  if (!region_lock_table(region, &t))
+    return 0;
+  if (pad_name(&region->tables[t], name, key, &padded) &&
+      add_named(region, t, &padded, &row) == 0)
+    errno = 0;
   region_unlock(region);
-  return rc;
-}
-
-int percore_row_add(struct percore_region *region, uint32_t table,
-                    const char *name, uint32_t *row) {
-  return row_add(region, table, name != NULL ? name : "", 0, row);
-}
-
-int percore_row_add_key(struct percore_region *region, uint32_t table,
-                        uint64_t key, uint32_t *row) {
-  return row_add(region, table, NULL, key, row);
+  return row;
 }
 
 static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
                   const struct padded_name *name) {
   const struct region_table *table = &region->tables[t];
-  if (row >= table->max_rows)
+  if (row == 0 || row >= table->max_rows)
     return region_failed(EINVAL);
   if (region_provide_rows(region, t, row + 1) != 0)
     return refuse(region, t);

@@ -76,6 +76,7 @@ struct percore_region *region_make_sink(const char *name,
   struct percore_region *sink = &sinks[number % SINKS];
   const struct percore_region *before = &sinks[(number - 1) % SINKS];
   *sink = region_sink;
+  sink->no_seat.region = sink;
   sink->quiet = options->quiet != 0;
   sink->failure.error = fault->error;
   say_why(sink->failure.reason, sizeof(sink->failure.reason), name, options,
@@ -165,8 +166,8 @@ static void say_refusals(const struct percore_region *region, char *text,
 }
 
 static struct percore_region_status status_of(struct percore_region *region) {
-  if (region->is_sink)
-    return region->failure;
+  if (region == NULL || region->is_sink)
+    return region != NULL ? region->failure : region_sink.failure;
   if (!region_lock(region))
     return (struct percore_region_status){
         .error = ENODEV,
@@ -190,13 +191,11 @@ static struct percore_region_status status_of(struct percore_region *region) {
   return status;
 }
 
-int percore_status(struct percore_region *region,
-                   struct percore_region_status *status) {
-  size_t size = status->size;
-  if (size < sizeof(size) || size > SIZED_MOST)
+int percore_status_(struct percore_region *region,
+                    struct percore_region_status *status, size_t size) {
+  if (size > SIZED_MOST)
     return region_failed(EINVAL);
   struct percore_region_status known = status_of(region);
-  known.size = size;
   memset(status, 0, size);
   memcpy(status, &known, size < sizeof(known) ? size : sizeof(known));
   return 0;

@@ -28,7 +28,9 @@
 #include <vector>
 
 #include "bench.h"
-#include "percore.h"
+#include "percore_reader.h"
+#include "percore_tune.h"
+#include "calls.h"
 
 #ifdef HAVE_PROMETHEUS
 #include <prometheus/counter.h>
@@ -252,7 +254,7 @@ bool create_region() {
     tables[i].max_rows = rows;
     tables[i].flags = PERCORE_NO_RESET;
   }
-  return percore_create(&region, "peers", tables, TABLES, nullptr) == 0;
+  return create_region(&region, "peers", tables, TABLES, nullptr) == 0;
 }
 
 /* After the workers have attached, so that rows of each are in huge pages. */
@@ -288,34 +290,34 @@ template <uint32_t TABLE> struct Region : Way {
 
 template <uint32_t TABLE> struct PerCoreIn : Region<TABLE> {
   percore_slot_t slot;
-  percore_core_table_t table;
+  uint32_t table;
   void start(int) {
     slot = percore_this_slot(region);
-    percore_core_table(region, TABLE, &table);
+    table = TABLE;
   }
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_add(percore_core_row(slot, table, row), column, n);
+    percore_add(percore_row(percore_table(slot, table), row), column, n);
   }
   INLINE void prefetch(uint32_t row) {
-    percore_prefetch(percore_core_row(slot, table, row));
+    percore_prefetch(percore_row(percore_table(slot, table), row));
   }
 };
 using PerCore = PerCoreIn<CORE>;
 
 struct Section : PerCoreIn<SECTION> {
-  void begin() { percore_begin(slot); }
-  void end() { percore_end(slot); }
+  void begin() { begin_section(slot); }
+  void end() { end_section(slot); }
 };
 
 template <uint32_t TABLE> struct OwnedIn : Region<TABLE> {
   static constexpr bool owned = true;
-  percore_owned_table_t table;
-  void start(int) { percore_owned_table(region, TABLE, &table); }
+  percore_table_t table;
+  void start(int) { open_table(region, TABLE, &table); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_add(percore_owned_row(table, row), column, n);
+    percore_add(percore_row(table, row), column, n);
   }
   INLINE void prefetch(uint32_t row) {
-    percore_prefetch(percore_owned_row(table, row));
+    percore_prefetch(percore_row(table, row));
   }
 };
 
@@ -323,10 +325,10 @@ using Owned = OwnedIn<OWNED>;
 using Small = OwnedIn<SMALL>;
 
 struct Shared : Region<SHARED> {
-  percore_shared_table_t table;
-  void start(int) { percore_shared_table(region, SHARED, &table); }
+  uint32_t table;
+  void start(int) { table_is(SHARED, &table); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_shared_add(percore_shared_row(table, row), column, n);
+    percore_shared_add(percore_shared_row(region, table, row), column, n);
   }
 };
 
@@ -652,7 +654,7 @@ void run(int worker, std::vector<Entry> &ways, Entry &nothing, double seconds,
   uint64_t met = 0, x = 88172645463325252u + static_cast<uint64_t>(worker);
   uint64_t part = (at_random() ? MANY : FLOWS) / WORKERS;
   pin(worker);
-  percore_attach(region, "peers", worker, &slot);
+  attach_thread(region, "peers", worker, &slot);
   meet(met);
   if (worker == 0)
     add_rows();
@@ -690,7 +692,7 @@ void run(int worker, std::vector<Entry> &ways, Entry &nothing, double seconds,
               ways.back().ns[0].size() >= ENOUGH;
     meet(met);
   }
-  percore_detach(region, slot);
+  percore_detach(slot);
 #ifdef HAVE_URCU
   rcu_unregister_thread();
 #endif

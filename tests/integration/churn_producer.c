@@ -42,7 +42,8 @@
  * workers, then the packets counted for each key of the pool. If the producer
  * is killed, `begun` and `done` differ by at most one update for each worker.
  */
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_tune.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -132,10 +133,9 @@ struct worker {
 };
 
 static struct percore_region *region;
-static percore_core_table_t core_table;
-static percore_owned_table_t owned_table;
-static percore_shared_table_t shared_table;
-static percore_histogram_t histogram;
+static uint32_t core_table;
+static percore_table_t owned_table;
+static uint32_t shared_table;
 static const uint32_t *columns;
 static uint64_t *truth_of_key;
 static struct worker workers[MAX_WORKERS];
@@ -159,11 +159,11 @@ static uint64_t random_below(struct worker *worker, uint64_t limit) {
     percore_add(handle, columns[PACKETS], n);                                  \
     percore_add(handle, columns[BYTES], PACKET *(n));                          \
     for (uint64_t i = 0; options.schema == 1 && i < (n); i++)                  \
-      percore_hist_add(handle, histogram, value);                              \
+      percore_observe(handle, LATENCY, value);                                 \
   } while (0)
 
 static void add_shared(uint32_t row, uint64_t n) {
-  percore_shared_row_t handle = percore_shared_row(shared_table, row);
+  percore_shared_row_t handle = percore_shared_row(region, shared_table, row);
   percore_shared_add(handle, columns[PACKETS], n);
   percore_shared_add(handle, columns[BYTES], PACKET * n);
 }
@@ -181,9 +181,10 @@ static void count(struct worker *worker, uint64_t object, uint64_t n,
   if (worker->core < 0)
     add_shared(row, n);
   else if (options.percore)
-    ADD_PACKETS(percore_core_row(worker->slot, core_table, row), n, value);
+    ADD_PACKETS(percore_row(percore_table(worker->slot, core_table), row), n,
+                value);
   else
-    ADD_PACKETS(percore_owned_row(owned_table, row), n, value);
+    ADD_PACKETS(percore_row(owned_table, row), n, value);
   atomic_signal_fence(memory_order_seq_cst);
   worker->truth->done[key % 2 == 0] += n;
 }
@@ -193,10 +194,10 @@ static void hold(struct worker *worker, uint64_t object) {
   if (options.schema != 1)
     return;
   if (options.percore)
-    percore_updown_add(percore_core_row(worker->slot, core_table, row),
-                       columns[HELD], n);
+    percore_add(percore_row(percore_table(worker->slot, core_table), row),
+                columns[HELD], n);
   else
-    percore_updown_add(percore_owned_row(owned_table, row), columns[HELD], n);
+    percore_add(percore_row(owned_table, row), columns[HELD], n);
 }
 
 /* ---------------------------------------------------------------------------
@@ -209,12 +210,12 @@ static uint64_t next_key(struct worker *worker) {
   return options.pool > 0 ? key % options.pool : key;
 }
 
-static int add_row(uint64_t key, uint32_t *row) {
+static int make_row(uint64_t key, uint32_t *row) {
   char name[24];
   if (!options.named)
-    return percore_row_add_key(region, 0, key, row);
+    return make_row_key(region, 0, key, row);
   snprintf(name, sizeof(name), "s%llu", (unsigned long long)key);
-  return percore_row_add(region, 0, name, row);
+  return make_row(region, 0, name, row);
 }
 
 /* Adds the row of a new object, and stores the object in the place. Skips keys
@@ -223,7 +224,7 @@ static int add_row(uint64_t key, uint32_t *row) {
 static int begin_object(struct worker *worker, place_t *place) {
   uint64_t key = next_key(worker);
   uint32_t row;
-  while (add_row(key, &row) != 0) {
+  while (make_row(key, &row) != 0) {
     if (errno != EEXIST) {
       worker->truth->refused++;
       worker->next_key -= options.workers;
@@ -308,14 +309,14 @@ static void work_for(struct worker *worker, uint64_t us) {
 
 static void *work(void *argument) {
   struct worker *worker = argument;
-  percore_attach(region, "churn", worker->core, &worker->slot);
+  attach_thread(region, "churn", worker->core, &worker->slot);
   for (uint64_t last = now_us(); !atomic_load(&stopping);) {
     wait_for_tick();
     uint64_t now = now_us();
     work_for(worker, now - last < MOST_LATE_US ? now - last : MOST_LATE_US);
     last = now;
   }
-  percore_detach(region, worker->slot);
+  percore_detach(worker->slot);
   return NULL;
 }
 
@@ -366,9 +367,9 @@ static int do_count(const char *line) {
   place_t *place = place_of(line);
   if (place == NULL || sscanf(line, "%*u %llu %llu", &n, &value) != 2)
     return -1;
-  percore_attach(region, "hand", workers[0].core, &workers[0].slot);
+  attach_thread(region, "hand", workers[0].core, &workers[0].slot);
   count(&workers[0], atomic_load(place), n, value);
-  return percore_detach(region, workers[0].slot);
+  return percore_detach(workers[0].slot);
 }
 
 /* Calls begin_object until the row that was just removed is free. Returns -1 if
@@ -386,11 +387,11 @@ static int do_reuse(const char *line) {
   place_t *place = place_of(line);
   if (place == NULL)
     return -1;
-  percore_attach(region, "hand", workers[0].core, &workers[0].slot);
+  attach_thread(region, "hand", workers[0].core, &workers[0].slot);
   int rc = end_object(&workers[0], place);
   if (rc == 0)
     rc = begin_soon(&workers[0], place);
-  percore_detach(region, workers[0].slot);
+  percore_detach(workers[0].slot);
   return rc;
 }
 
@@ -446,7 +447,7 @@ static struct truth *map_truth(const char *path) {
 }
 
 static int make_region(char *name) {
-  struct percore_options how = {.size = sizeof(how)};
+  struct percore_options how = {0};
   struct percore_table table = {
       .name = "session",
       .storage = options.percore ? PERCORE_PER_CORE : PERCORE_OWNED,
@@ -463,15 +464,13 @@ static int make_region(char *name) {
     how.instance = at + 1;
   }
   columns = options.schema == 1 ? columns_1 : columns_2;
-  if (percore_create(&region, name, &table, 1, &how) != 0)
+  if (create_region(&region, name, &table, 1, &how) != 0)
     return -1;
   if (options.schema == 1 &&
-      percore_histogram(region, 0, LATENCY, &histogram) != 0)
-    return -1;
   if (!options.percore)
-    return percore_owned_table(region, 0, &owned_table);
-  return percore_core_table(region, 0, &core_table) == 0 &&
-                 percore_shared_table(region, 0, &shared_table) == 0
+    return open_table(region, 0, &owned_table);
+  return table_is(0, &core_table) == 0 &&
+                 table_is(0, &shared_table) == 0
              ? 0
              : -1;
 }
@@ -488,11 +487,11 @@ static int make_worker(uint64_t w, struct truth *truth) {
     return 0;
   }
   worker->places = calloc(worker->place_count, sizeof(place_t));
-  percore_attach(region, "hand", worker->core, &worker->slot);
+  attach_thread(region, "hand", worker->core, &worker->slot);
   for (uint64_t i = 0; i < worker->place_count; i++)
     if (begin_object(worker, &worker->places[i]) != 0)
       return -1;
-  return percore_detach(region, worker->slot);
+  return percore_detach(worker->slot);
 }
 
 int main(int argc, char **argv) {

@@ -14,7 +14,6 @@ REGION_TESTS = \
 	tests/unit/test_region_name \
 	tests/unit/test_region_poll \
 	tests/unit/test_region_author \
-	tests/unit/test_region_functions \
 	tests/unit/test_region_faults \
 	tests/unit/test_region_threads \
 	tests/unit/test_all_calls \
@@ -22,7 +21,7 @@ REGION_TESTS = \
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
 check_LTLIBRARIES += libregionunit.la
-libregionunit_la_SOURCES = tests/unit/region_unit.c tests/unit/region_unit.h \
+libregionunit_la_SOURCES = tests/unit/calls.h tests/unit/region_unit.c tests/unit/region_unit.h \
 	tests/unit/no_timer.c
 REGION_TEST_LDADD = libregionunit.la libregion.la $(UNIT_LIBS)
 tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
@@ -42,7 +41,6 @@ tests_unit_test_region_memory_LDFLAGS = -Wl,--wrap=madvise
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_name_LDFLAGS = -Wl,--wrap=open
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_functions_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_faults_SOURCES = \
 	tests/unit/test_region_faults.c tests/unit/faults.h
 tests_unit_test_region_faults_LDADD = $(REGION_TEST_LDADD)

@@ -6,6 +6,7 @@
  * A machine and its life depend on one seed only, which a failure prints. To
  * play the same life again, set PERCORE_TEST_SEED to it; the next lives have
  * the following seeds. PERCORE_TEST_WINDOWS sets the number of windows. */
+#include "calls.h"
 #include "unit.h"
 
 #include "board/load.h"
@@ -466,9 +467,9 @@ static void check_shown(struct life *life, int core) {
   struct window window = {"shown",
                           model->shown_ns,
                           state->total_end_ns,
-                          percore_load_get(load, core),
-                          percore_load_get_low(load, core),
-                          percore_load_get_high(load, core),
+                          percore_load_get(load, core, NULL),
+                          load_details(load, core).low,
+                          load_details(load, core).high,
                           SLACK_SHARE};
   if (window.load >= 0 && model->shown.epoch == state->total.epoch &&
       model->shown_ns > 0)
@@ -558,7 +559,8 @@ static void sample(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     play->fake->cores[i].column_ns[3] += life->model[i].misread;
   int status = take_sample(life, late);
-  /* Without steal columns, none moves while nearly all of the time is stolen. */
+  /* Without steal columns, none moves while nearly all of the time is stolen.
+   */
   bool no_columns = life->no_columns || play->engine->stat_still;
   if (status != 0 && !no_columns) {
     describe(life);

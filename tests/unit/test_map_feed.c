@@ -172,7 +172,7 @@ static size_t see_rows(void) {
   if (came == REGION_CAME)
     memset(rows, 0, sizeof(rows));
   struct region_tile tile;
-  assert_return_code(region_tile_init(&tile, reader, 1, KEYS,
+  assert_return_code(region_tile_init(&tile, reader, 1, KEYS + 1,
                                       REGION_WANT_BIRTHS | REGION_WANT_RESETS),
                      0);
   region_tile_read(reader, &tile, 0);
@@ -325,7 +325,7 @@ TEST(a_map_that_cannot_be_read_has_no_table_until_it_is_replaced) {
 
 TEST(a_map_whose_region_another_process_serves_needs_another_region) {
   struct percore_region *first;
-  assert_return_code(percore_create(&first, "unit", NULL, 0, NULL), errno);
+  assert_return_code(create_region(&first, "unit", NULL, 0, NULL), errno);
   publish(2, ROWS_MAX, true);
   map_publisher_update(publisher);
   assert_int_equal(said_len, 1);

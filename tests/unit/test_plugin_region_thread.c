@@ -120,7 +120,7 @@ TEST(it_stops_as_soon_as_it_has_started) {
 
 TEST(a_region_is_read_when_the_thread_starts_and_not_an_interval_later) {
   enum { HOUR_S = 3600 };
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   const time_t end = time(NULL) + 60;
   unit_need_receivers();
   UNIT_REGION(region, PERCORE_SERVE_THREAD);

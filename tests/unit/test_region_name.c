@@ -45,7 +45,7 @@ TEST(a_released_name_leaves_no_file) {
 TEST(a_name_that_cannot_be_taken_leaves_no_file) {
   struct percore_region *region;
   assert_return_code(mkdir(path_of("sock"), 0700), errno);
-  assert_int_equal(percore_create(&region, "unit", unit_tables, TABLES, NULL),
+  assert_int_equal(create_region(&region, "unit", unit_tables, TABLES, NULL),
                    -1);
   assert_false(is_there("lock"));
   assert_return_code(percore_destroy(region), errno);
@@ -120,7 +120,7 @@ TEST(a_recreated_directory_also_receives_the_lock_file) {
   assert_return_code(mkdir(dir, 0700), errno);
   serve_later(region);
   assert_true(is_found());
-  assert_fails(percore_create(&other, "unit", unit_tables, TABLES, NULL),
+  assert_fails(create_region(&other, "unit", unit_tables, TABLES, NULL),
                EADDRINUSE);
   assert_return_code(percore_destroy(other), errno);
   assert_return_code(percore_destroy(region), errno);
@@ -159,7 +159,7 @@ static long write_pages(char *memory, size_t pages) {
  * copy each page to which it writes. */
 TEST(claiming_and_releasing_a_name_copies_no_memory_of_the_program) {
   enum { PAGES = 4096 };
-  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_options options = {.quiet = 1};
   struct percore_region *other;
   char *memory = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -169,11 +169,11 @@ TEST(claiming_and_releasing_a_name_copies_no_memory_of_the_program) {
 
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   assert_true(write_pages(memory, PAGES) < PAGES / 8);
-  assert_fails(percore_create(&other, "unit", unit_tables, TABLES, &options),
+  assert_fails(create_region(&other, "unit", unit_tables, TABLES, &options),
                EADDRINUSE);
   assert_return_code(percore_destroy(other), errno);
   options.runtime_dir = path_of("none");
-  assert_fails(percore_create(&other, "unit", unit_tables, TABLES, &options),
+  assert_fails(create_region(&other, "unit", unit_tables, TABLES, &options),
                ENOENT);
   assert_return_code(percore_destroy(other), errno);
   assert_true(write_pages(memory, PAGES) < PAGES / 8);
@@ -197,14 +197,13 @@ static int serve_as(uid_t user, const char *instance, bool orderly) {
   pid_t pid = fork();
   assert_return_code(pid, errno);
   if (pid == 0) {
-    const struct percore_options options = {.size = sizeof(options),
-                                            .instance = instance};
+    const struct percore_options options = {.instance = instance};
     struct percore_region *region;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     umask(077); /* the group may use the region even with the strictest umask */
     if (setgroups(0, NULL) != 0 || setgid(GROUP) != 0 || setuid(user) != 0)
       _exit(2);
-    error = percore_create(&region, "unit", unit_tables, TABLES, &options) != 0
+    error = create_region(&region, "unit", unit_tables, TABLES, &options) != 0
                 ? errno
                 : 0;
     if (orderly)
@@ -260,13 +259,12 @@ TEST(in_a_sticky_directory_only_its_user_and_root_replace_it) {
  */
 
 static struct percore_region *create_any(const char *directory, int error) {
-  const struct percore_options options = {.size = sizeof(options),
-                                          .instance = "*",
+  const struct percore_options options = {.instance = "*",
                                           .runtime_dir = directory,
                                           .serving = PERCORE_SERVE_POLLED,
                                           .quiet = 1};
   struct percore_region *region;
-  int rc = percore_create(&region, "unit", unit_tables, TABLES, &options);
+  int rc = create_region(&region, "unit", unit_tables, TABLES, &options);
   assert_int_equal(rc, error == 0 ? 0 : -1);
   if (error != 0)
     assert_int_equal(errno, error);
@@ -330,14 +328,12 @@ TEST(a_number_is_chosen_when_the_region_is_first_served_and_then_kept) {
   assert_non_null(mkdtemp(directory));
   snprintf(path, sizeof(path), "%s/later", directory);
   struct percore_region *first = create_any(path, ENOENT);
-  const struct percore_options other = {.size = sizeof(other),
-                                        .instance = "1",
-                                        .runtime_dir = path,
-                                        .serving = PERCORE_SERVE_POLLED};
+  const struct percore_options other = {
+      .instance = "1", .runtime_dir = path, .serving = PERCORE_SERVE_POLLED};
   assert_ptr_equal(create_any(path, ENOENT), first);
   assert_return_code(mkdir(path, 0700), errno);
   struct percore_region *one;
-  assert_return_code(percore_create(&one, "unit", NULL, 0, &other), errno);
+  assert_return_code(create_region(&one, "unit", NULL, 0, &other), errno);
   for (int i = 0; i < 2; i++) {
     serve_later(first);
     setenv("PERCORE_RUNTIME_DIR", path, 1);

@@ -172,7 +172,7 @@ static int read_under_a_filter(void) {
   if (reader == NULL || region_reader_presence(reader) != REGION_ALIVE ||
       region_tile_init(&tile, reader, PORT + 1, 4, REGION_WANT_CORES) != 0)
     return 1;
-  region_tile_read(reader, &tile, 0);
+  region_tile_read(reader, &tile, 1);
   bool read = tile.rows == 1 && tile.totals[PACKETS] == 7;
   region_tile_free(&tile);
   region_reader_close(reader);
@@ -182,8 +182,7 @@ static int read_under_a_filter(void) {
 REGION_TEST(a_region_is_read_under_the_filter_of_a_system_service) {
   uint32_t row = unit_row(region, PORT, "eth0");
   percore_slot_t slot = unit_attach(region, 1);
-  percore_add(percore_core_row(slot, unit_core_table(region, PORT), row),
-              PACKETS, 7);
+  percore_add(percore_row(percore_table(slot, PORT), row), PACKETS, 7);
   in_child(read_under_a_filter);
 }
 

@@ -16,13 +16,11 @@
 
 static struct percore_region *create(const char *instance,
                                      enum percore_serving serving) {
-  struct percore_options options = {.size = sizeof(options),
-                                    .instance = instance,
-                                    .serving = serving,
-                                    .cores = 4};
+  struct percore_options options = {
+      .instance = instance, .serving = serving, .cores = 4};
   struct percore_region *region;
   assert_return_code(
-      percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
+      create_region(&region, "unit", unit_tables, TABLES, &options), errno);
   return region;
 }
 
@@ -33,7 +31,7 @@ static struct percore_reader *open_reader(const char *instance) {
 }
 
 static void destroy(struct percore_region *region) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   assert_return_code(percore_status(region, &status), errno);
   assert_int_equal(status.error, 0);
   assert_true(status.served);
@@ -147,7 +145,7 @@ static void use_beside_signals(enum percore_serving serving) {
     assert_int_equal(percore_refresh(reader), 0);
     destroy(region);
     assert_int_equal(percore_refresh(reader), -1);
-    assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
+    assert_int_equal(percore_reader_state(reader, NULL), PERCORE_GONE);
     percore_close(reader);
   }
   signals = false;
@@ -168,12 +166,12 @@ TEST(signals_change_no_result_of_a_polled_region) {
 /* Creates a region of which percore_create returns this, and returns how long
  * its thread first waits for an event. */
 static int first_turn_ms(int returns) {
-  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_options options = {.quiet = 1};
   struct percore_region *region;
   int turn = turn_ms = 0;
   time_stops = true;
   assert_int_equal(
-      percore_create(&region, "unit", unit_tables, TABLES, &options), returns);
+      create_region(&region, "unit", unit_tables, TABLES, &options), returns);
   while ((turn = turn_ms) == 0)
     sched_yield();
   time_stops = false;

@@ -54,9 +54,9 @@ static void begin(void) {
   fixture = (struct fixture){0};
   fixture.region = unit_create(PERCORE_SERVE_THREAD);
   assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
-  percore_row_add(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
-  percore_row_add(fixture.region, PORT, "eth1", &row);
-  percore_row_add(fixture.region, PORT, "eth2", &row);
+  make_row(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
+  make_row(fixture.region, PORT, "eth1", &row);
+  make_row(fixture.region, PORT, "eth2", &row);
   struct top_figures *figures = &fixture.figures;
   *figures = (struct top_figures){.region = "unit",
                                   .alive = true,
@@ -172,8 +172,8 @@ TEST(a_long_name_is_shortened_and_shifts_no_column) {
   uint32_t row;
   struct rates *rates = &fixture.rates[0];
   rates_close(rates);
-  percore_row_add(fixture.region, SLOW, name, &row);
-  percore_row_add(fixture.region, SLOW, "short", &row);
+  make_row(fixture.region, SLOW, name, &row);
+  make_row(fixture.region, SLOW, "short", &row);
   assert_int_equal(rates_open(rates, &fixture.merge, SLOW + 1, &options), 0);
   for (uint64_t s = 1; s < 3; s++)
     assert_int_equal(rates_read(rates, s * 1000000000), 0);
