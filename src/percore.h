@@ -123,9 +123,7 @@ struct percore_table {
  * that a newer percore.h adds must be 0 with an older library, which otherwise
  * fails with EINVAL. */
 struct percore_options {
-  /* Distinguishes regions with the same name. "*": the lowest number from 1 on
-   * that no process has. */
-  const char *instance;
+  const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   /* In addition to one per possible core. Default: 8 (256 with `inherit`), or
    * the number of threads that the process has, if more. */
@@ -134,38 +132,29 @@ struct percore_options {
    * this region. See percore(3), FORK. */
   int inherit;
   /* See percore_tune.h. */
-  int serving;
   uint32_t cores;
   int huge_pages, all_users, quiet, off;
 };
 
 struct percore_region;
 
-/* Creates a region and serves it. The region is always usable. On failure, a
- * line on stderr gives the reason unless the option `quiet` is set, and
- * percore_status returns the reason. For EINVAL it names the table, the field
- * and the rule that the description breaks. options may be NULL. When the
- * process exits, readers learn that the region has ended. Sets errno to 0 or to
- * the reason.
- *
- * With these errors, the region counts, but readers cannot find it yet. The
- * serving thread, or percore_serve, tries again every two seconds; so does
- * percore_create with the same arguments, which returns the same region. When
- * an attempt succeeds, readers see all counts.
+/* Creates a region: a file in the runtime directory, which readers find there.
+ * After that, the library has no descriptor and no thread. The region is always
+ * usable. On failure it is a sink, a line on stderr gives the reason unless the
+ * option `quiet` is set, and percore_status returns the reason. For EINVAL it
+ * names the table, the field and the rule that the description breaks. options
+ * may be NULL. Any number of processes may create regions of the same name:
+ * readers add them up. When a process exits, readers learn that its region has
+ * ended. Sets errno to 0 or to the reason:
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
- *   EADDRINUSE    another process serves this name and instance
- *   EPERM         another user's producer died and left its socket in a sticky
- *                 directory; that user or root must remove the socket
- *   or another errno of open(2), flock(2) or bind(2)
- * With all others, the region is a sink.
+ *   ENOSPC        the file system of the runtime directory is full
  *   EINVAL        a name, a table, a field or an option breaks a rule
- *   ENAMETOOLONG  the socket's path is too long, or the names of region, table
+ *   ENAMETOOLONG  the file's path is too long, or the names of region, table
  *                 and field together are too long
  *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
- *   ENOTSUP       the kernel has no robust mutexes (qemu-user)
- *   or an errno of memfd_create(2), mmap(2) or pthread_create(3).
+ *   or an errno of open(2) or mmap(2).
  */
 #define percore_create(name, tables, table_count, options)                     \
   percore_create_((name), (tables), (table_count), (options),                  \

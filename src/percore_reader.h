@@ -16,7 +16,7 @@ extern "C" {
 struct percore_reader;
 
 enum percore_reader_state {
-  PERCORE_ABSENT = 0, /* no process serves the region, or it was refused */
+  PERCORE_ABSENT = 0, /* no process publishes the region, or it was refused */
   PERCORE_ALIVE = 1,
   /* The producer has ended; its last values can still be read. */
   PERCORE_GONE = 2
@@ -29,18 +29,13 @@ enum percore_reader_state {
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
-/* Connects if the reader is not connected, and checks whether the producer is
- * alive. While the reader is not connected, also serves the regions of this
- * process for which percore_serve must be called. Blocks for at most one
- * second, if the producer is stopped, and then not again until a producer has
- * answered. While the reader has no region, starts a
- * process with clone(2) that receives the region; no fork handler runs, and
- * that process has ended when this returns 0 or 1. Returns 1 if the producer
- * has changed since the last call, 0 if it is the same, or -1 with errno;
- * percore_reader_state has the reason:
- *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
- *   EPROTO   the region breaks a rule of percore-region(7)
- *   EBUSY    a producer of the same user sent what cannot be closed */
+/* Opens the newest file of the region if the reader has none, and checks
+ * whether its producer is alive. Returns 1 if the producer has changed since
+ * the last call, 0 if it is the same, or -1 with errno; percore_reader_state
+ * has the reason:
+ *   ENOENT   no process publishes the region
+ *   EACCES   this user may not read it
+ *   EPROTO   the region breaks a rule of percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 /* Returns the state. Unless why is NULL, *why receives one line that describes

@@ -12,12 +12,12 @@ extern "C" {
 /* ---------------------------------------------------------------------------
  * Members of struct percore_options
  *
- * serving      for programs that must not have a thread of the library
  * cores        for data planes that number their cores themselves: how many
  *              there are. Default: the possible cores of this machine. The
  *              numbers are then not checked against affinity.
- * huge_pages   for large tables with updates in random order. 1: put the whole
- *              region in huge pages, allocated at once
+ * huge_pages   for large tables with updates in random order. 1: allocate the
+ *              whole region at once, in huge pages if the file system of the
+ *              runtime directory has them
  * all_users    for regions that are no secret. 1: every user who can reach the
  *              runtime directory may read the region, not only root and the
  *              directory's group
@@ -26,11 +26,6 @@ extern "C" {
  * off          for programs whose users may switch statistics off. 1: make a
  *              sink, without memory, thread or message
  */
-
-enum percore_serving {
-  PERCORE_SERVE_THREAD = 0, /* by a thread of the library */
-  PERCORE_SERVE_POLLED = 1  /* by the application: percore_fd, _serve */
-};
 
 /* ---------------------------------------------------------------------------
  * Members of struct percore_table
@@ -58,21 +53,16 @@ enum percore_table_flags {
  * end without this.
  *
  * Tells readers that the region has ended cleanly, so that collectd does not
- * report a failure. Removes the socket and the lock file, and unmaps the
- * region. No handle may be used afterwards. A child of fork(2) only leaves the
- * region. The calling thread's
- * own slots are released. Returns 0, or -1 with EBUSY while other threads that
- * are still running are attached. */
+ * report a failure, and unmaps the region. Its file stays until a reader has
+ * its last counts. No handle may be used afterwards. A child of fork(2) only
+ * leaves the region. The calling thread's own slots are released. Returns 0, or
+ * -1 with EBUSY while other threads that are still running are attached. */
 int percore_destroy(struct percore_region *region);
 
 /* For programs that show their users whether they can be read. */
 struct percore_region_status {
-  /* 1: readers can find the region; 0: they cannot find it yet, or it is a
-   * sink, as in a forked child. In a child that counts in the region: as it was
-   * at the fork. */
-  int served;
-  int error; /* the errno that is the cause if served is 0; otherwise 0 */
-  uint32_t readers; /* how many readers are connected */
+  int served; /* 1: readers can find the region; 0: it is a sink */
+  int error;  /* the errno that is the cause if served is 0; otherwise 0 */
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
   uint64_t adds_refused; /* row_add calls that added no row, or found none */
@@ -89,17 +79,6 @@ struct percore_region_status {
   percore_status_((region), (status), sizeof(struct percore_region_status))
 int percore_status_(struct percore_region *region,
                     struct percore_region_status *status, size_t size);
-
-/* For PERCORE_SERVE_POLLED: returns a descriptor that is readable (poll(2),
- * epoll(7)) when percore_serve has work to do. Returns -1 with ENODEV if the
- * region is a sink or a thread serves it. */
-int percore_fd(const struct percore_region *region);
-
-/* Answers readers that have connected or sent a request since the last call. At
- * most every two seconds, also checks that the socket exists, and recreates it
- * if it was removed. Never blocks. Returns 0, or -1 with ENODEV like
- * percore_fd. */
-int percore_serve(struct percore_region *region);
 
 /* ---------------------------------------------------------------------------
  * Slots

@@ -94,9 +94,7 @@ static void *create(void *argument) {
     struct percore_region_status status = status_of(board);
     journal_say(&board->journal,
                 status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
-                "the board is not published: %s",
-                status.error == EADDRINUSE ? "another process publishes it"
-                                           : status.reason);
+                "the board is not published: %s", status.reason);
   }
   board->rows = percore_table(percore_this_slot(board->region), 0);
   atomic_store(&board->is_created, true);

@@ -52,12 +52,7 @@ static bool create_region(struct map_publisher *publisher,
   publisher->region = percore_create(options->region, tables, len, &create);
   if (errno != 0) {
     percore_status(publisher->region, &status);
-    if (status.error == EADDRINUSE)
-      snprintf(why, size,
-               "another process serves this name: end it, or set Region to "
-               "another name");
-    else
-      snprintf(line, MAP_SAID_SIZE, "%s", status.reason);
+    snprintf(line, MAP_SAID_SIZE, "%s", status.reason);
     return false;
   }
   for (size_t i = 0; i < publisher->cores_len; i++) {

@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SILENT_NS UINT64_C(1000000000)
-
 /* How long a region must have been read, without a message about it, before
  * what happens to it is always reported: at first, and after a message. */
 #define CALM_NS (10 * NS_PER_S)
@@ -42,9 +40,8 @@ const char *region_health_group_remedy(const char *path,
 static const char *remedy_of(const struct region_instance *instance,
                              char text[REGION_REMEDY_SIZE]) {
   const struct region_fault *fault = region_reader_fault(instance->reader);
-  if (fault->error == EACCES && fault->text[0] == '\0') /* connect(2) failed */
-    return region_health_group_remedy(region_reader_path(instance->reader),
-                                      text);
+  if (fault->error == EACCES && fault->text[0] == '\0') /* open(2) failed */
+    return region_health_group_remedy(region_runtime_dir(), text);
   return fault->error == EDQUOT ? "; raise MaxMemory" : "";
 }
 
@@ -53,18 +50,12 @@ static const char *remedy_of(const struct region_instance *instance,
 static void complain(struct region_instance *instance) {
   char remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);
-  if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
-      error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
+  if (error == 0 || error == ENOENT || error == ECONNRESET)
     return; /* there is no producer, which tell_change() reports */
   if (instance->complaint == 0) {
-    const char *why = error == ETIMEDOUT
-                          ? "its producer listens but does not answer"
-                          : region_reader_error(instance->reader);
-    /* EBUSY: all regions of the user have one message */
-    region_warn(error == EBUSY ? region_about_host(instance->watch)
-                               : region_about(instance, why),
-                "region %s is not read: %s%s", instance->label, why,
-                remedy_of(instance, remedy));
+    const char *why = region_reader_error(instance->reader);
+    region_warn(region_about(instance, why), "region %s is not read: %s%s",
+                instance->label, why, remedy_of(instance, remedy));
     instance->complaint = error;
   }
 }
@@ -76,21 +67,10 @@ static void no_longer_complain(struct region_instance *instance) {
   instance->complaint = 0;
 }
 
-static void judge_silence(struct region_instance *instance, uint64_t now_ns) {
-  bool stopped = region_instance_is_alive(instance) &&
-                 region_reader_is_stopped(instance->reader);
-  if (!region_instance_is_unanswered(instance) && !stopped) {
-    instance->silent = false;
-    instance->silent_since_ns = 0;
-    return;
-  }
-  if (instance->silent_since_ns == 0)
-    instance->silent_since_ns = now_ns;
-  instance->silent = stopped || now_ns - instance->silent_since_ns >= SILENT_NS;
-}
-
 static enum region_health health_of(const struct region_instance *instance) {
   const struct region_workers *workers = &instance->workers;
+  if (region_reader_producer(instance->reader) == 0 && !instance->removed)
+    return instance->health; /* it waits for its predecessor */
   if (!region_instance_is_alive(instance))
     return instance->health == REGION_UNKNOWN ? REGION_UNKNOWN : REGION_DEAD;
   int polling = region_workers_polling(workers);
@@ -162,9 +142,11 @@ static void tell_change(struct region_instance *instance) {
   enum region_health before = instance->health, now = health_of(instance);
   const char *name = instance->label;
   instance->health = now;
-  bool restarted = instance->restarted;
-  instance->restarted = false;
+  bool restarted = instance->restarted && region_instance_is_alive(instance);
+  instance->restarted &= !restarted;
   bool ended = region_reader_ended(instance->reader);
+  if (instance->replaced && !region_instance_is_alive(instance))
+    return;
   if (now == REGION_DEAD && before != REGION_DEAD && ended)
     tell(instance, NOTIF_OKAY, "Region %s has ended: its producer closed it.",
          name);
@@ -174,12 +156,11 @@ static void tell_change(struct region_instance *instance) {
   else if (before == REGION_DEAD && now != REGION_DEAD)
     tell(instance, NOTIF_OKAY, "Region %s is back.", name);
   else if (restarted)
-    tell(instance, ended ? NOTIF_OKAY : NOTIF_WARNING,
+    tell(instance, instance->after_end ? NOTIF_OKAY : NOTIF_WARNING,
          "Region %s was gone and is back: its producer was restarted.", name);
   else if (now == REGION_STOPPED && before != REGION_STOPPED)
     tell(instance, NOTIF_WARNING,
-         "Region %s is silent: its producer is stopped or does not answer.",
-         name);
+         "Region %s is silent: its producer is stopped.", name);
   else if (before == REGION_STOPPED && now != REGION_STOPPED)
     tell(instance, NOTIF_OKAY, "Region %s is no longer silent.", name);
   else if (now == REGION_STALE && before != REGION_STALE)
@@ -228,7 +209,7 @@ void region_health_conclude(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   const struct region_moment *now = &watch->now;
   bool alive = region_instance_is_alive(instance);
-  judge_silence(instance, now->monotonic_ns);
+  instance->silent = alive && region_reader_is_stopped(instance->reader);
   if (alive) {
     if (instance->calm_since_ns == 0)
       instance->calm_since_ns = now->monotonic_ns;
@@ -236,7 +217,7 @@ void region_health_conclude(struct region_instance *instance) {
     tell_refusals(instance);
   } else
     complain(instance);
-  if (alive || region_instance_is_unanswered(instance) ||
+  if (alive || region_reader_producer(instance->reader) == 0 ||
       (instance->complaint != 0 && instance->met))
     instance->served_ns = now->monotonic_ns;
   tell_change(instance);

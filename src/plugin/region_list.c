@@ -11,21 +11,16 @@
 #include <unistd.h>
 
 #define INSTANCES_MAX 256
-#define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
+#define INSTANCE_DESCRIPTORS 1
 /* Other users may fill the directory, so a scan of it may take several
  * rounds, in each of which it takes about 1/LIST_PART of the interval. */
 #define LIST_PART 16
 #define STEPS_AT_ONCE 64 /* between two looks at the clock */
-#define STRANGERS_ROUNDS 32
-/* A process listens at its socket within this time after binding it. */
-#define BOUND_NS NS_PER_S
 
 static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const struct region_title *label) {
+                                             const char *file) {
   struct region_instance *instance = watch->instances;
-  while (instance != NULL &&
-         (strcmp(instance->budget->name, label->region) != 0 ||
-          strcmp(instance->name, label->instance) != 0))
+  while (instance != NULL && strcmp(instance->file, file) != 0)
     instance = instance->next;
   return instance;
 }
@@ -41,11 +36,11 @@ static void free_instance(struct region_instance *instance) {
 static void remove_instance(struct region_watch *watch,
                             struct region_instance **link) {
   struct region_instance *instance = *link;
-  /* What a producer that returns has counted must not be counted again. */
-  if (region_reader_may_return(instance->reader))
-    watch->after_boottime_ns =
-        MAX(watch->after_boottime_ns, instance->after_boottime_ns);
   *link = instance->next;
+  for (struct region_instance *other = watch->instances; other != NULL;
+       other = other->next)
+    if (other->before == instance)
+      other->before = NULL;
   watch->instances_len--;
   free_instance(instance);
 }
@@ -90,29 +85,14 @@ static long count_of_user(const struct region_watch *watch,
   return of_user;
 }
 
-/* If the list is full, removes the instance without a place that was served
- * least recently. */
-static void make_place(struct region_watch *watch) {
-  struct region_instance **gone = NULL;
-  for (struct region_instance **link = &watch->instances; *link != NULL;
-       link = &(*link)->next)
-    if (!takes_place(*link) &&
-        (gone == NULL || (*link)->served_ns < (*gone)->served_ns))
-      gone = link;
-  if (watch->instances_len >= INSTANCES_MAX && gone != NULL)
-    remove_instance(watch, gone);
-}
-
 /* Returns true if there is room to read a region of the user. Otherwise, logs
  * the reason once. */
 static bool has_place(struct region_watch *watch,
                       const struct region_title *title,
                       const struct region_config *config, uid_t uid) {
   struct rlimit limit = {0};
-  if (watch->places > count_of_user(watch, config, uid)) {
-    make_place(watch);
+  if (watch->places > count_of_user(watch, config, uid))
     return true;
-  }
   (void)getrlimit(RLIMIT_NOFILE, &limit);
   region_warn(
       region_about_host(watch),
@@ -124,48 +104,24 @@ static bool has_place(struct region_watch *watch,
       title->region, (unsigned)uid, watch->places, INSTANCES_MAX,
       (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
           INSTANCE_DESCRIPTORS * INSTANCES_MAX);
-  watch->directory_ns = watch->scan_ns = 0; /* tries again in the next round */
+  watch->directory_ns = 0; /* tries again in the next round */
   return false;
 }
 
-/* Logs why a socket is not connected to: once for all instances of a region,
- * and for all regions of users from whom nothing is received. */
-static void tell_refused(struct region_watch *watch,
-                         const struct region_title *title,
-                         struct region_reader *reader) {
+/* Returns true if the region of this user may be read. Otherwise, logs once for
+ * all instances of a region that it is not. */
+static bool may_read(struct region_watch *watch,
+                     const struct region_title *title,
+                     const struct region_config *config, uid_t uid) {
   struct region_about about = region_about_host(watch);
-  if (region_reader_errno(reader) != EBUSY)
-    about.region = title->region;
-  region_warn(about, "region %s is not read: %s", title->region,
-              region_reader_error(reader));
-}
-
-/* Opens a reader for a socket. Returns NULL if no process listens on it, or if
- * it may not be connected to. Such a socket takes no place: for example, a
- * killed producer leaves its socket behind, and a producer that changes its
- * name at each start may leave many. */
-static struct region_reader *find_producer(struct region_watch *watch,
-                                           const struct region_title *title,
-                                           const struct region_config *config) {
-  struct region_reader_options options = {
-      .keep_from_children = true,
-      .may_read = region_config_may_read,
-      .argument = (void *)config,
-  };
-  struct region_reader *reader;
-  if (region_reader_open(&reader, title->region, region_title_instance(title),
-                         &options) != 0)
-    return NULL;
-  if (region_reader_connect(reader) == 0)
-    return reader;
-  if (region_reader_fault(reader)->text[0] != '\0') {
-    tell_refused(watch, title, reader);
-    watch->scan_ns = 0; /* tries again in the next scan */
-  } else if (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTSOCK)
-    return reader;
-  region_reader_close(reader);
-  watch->strangers = true;
-  return NULL;
+  about.region = title->region;
+  if (region_config_may_read(uid, (void *)config))
+    return true;
+  region_warn(about,
+              "region %s is not read: it is of user %u, who is not allowed; "
+              "AllowUser names those that are",
+              title->region, (unsigned)uid);
+  return false;
 }
 
 struct region_budget *region_budget_find(struct region_watch *watch,
@@ -189,13 +145,19 @@ struct region_budget *region_budget_find(struct region_watch *watch,
   return watch->budgets = budget;
 }
 
-/* Makes an instance, which owns the reader. If out of memory, closes the reader
- * and returns NULL. */
+/* Makes an instance. Returns NULL if out of memory. */
 static struct region_instance *make_instance(struct region_watch *watch,
                                              const struct region_title *label,
                                              const struct region_config *config,
-                                             struct region_reader *reader) {
-  uid_t uid = region_reader_listener(reader);
+                                             const char *file, uid_t uid) {
+  const struct region_reader_options options = {
+      .keep_from_children = true,
+      .may_read = region_config_may_read,
+      .argument = (void *)config,
+  };
+  struct region_reader *reader;
+  if (region_reader_open_file(&reader, file, &options) != 0)
+    return NULL;
   struct region_budget *budget =
       region_budget_find(watch, config, label->region, uid);
   struct region_instance *instance = calloc(1, sizeof(*instance));
@@ -205,12 +167,9 @@ static struct region_instance *make_instance(struct region_watch *watch,
     return NULL;
   }
   budget->instances++;
-  *instance =
-      (struct region_instance){.watch = watch,
-                               .reader = reader,
-                               .uid = uid,
-                               .budget = budget,
-                               .after_boottime_ns = watch->after_boottime_ns};
+  *instance = (struct region_instance){
+      .watch = watch, .reader = reader, .uid = uid, .budget = budget};
+  sstrncpy(instance->file, file, sizeof(instance->file));
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
   snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
            label->instance[0] != '\0' ? "@" : "", label->instance);
@@ -231,32 +190,20 @@ static uint64_t ns_of(struct timespec time) {
   return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
 }
 
-/* Connects to a socket that belongs to no known instance. Returns the new
- * instance, or NULL if none was made. */
-static struct region_instance *meet_new(struct region_watch *watch,
-                                        const struct region_title *label,
-                                        const struct stat *status) {
+static void meet(struct region_watch *watch, const struct region_title *label,
+                 const char *file, const struct stat *status) {
+  struct region_instance *instance = find_instance(watch, file);
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
-  bool tried = ns_of(status->st_ctim) < watch->tried_ns &&
-               (status->st_ino + watch->round) % STRANGERS_ROUNDS != 0;
-  watch->strangers |= tried;
-  if (tried || config == NULL ||
-      !has_place(watch, label, config, status->st_uid))
-    return NULL;
-  struct region_reader *reader = find_producer(watch, label, config);
-  return reader != NULL ? make_instance(watch, label, config, reader) : NULL;
-}
-
-static void meet(struct region_watch *watch, const struct region_title *label,
-                 const struct stat *status) {
-  struct region_instance *instance = find_instance(watch, label);
-  if (instance == NULL)
-    instance = meet_new(watch, label, status);
-  if (instance == NULL)
-    return;
-  instance->met = instance->found_anew = true;
-  region_reader_find(instance->reader, true);
+  if (instance == NULL && config != NULL &&
+      may_read(watch, label, config, status->st_uid) &&
+      has_place(watch, label, config, status->st_uid))
+    instance = make_instance(watch, label, config, file, status->st_uid);
+  if (instance != NULL)
+    instance->met = instance->found_anew = true;
+  else if (config != NULL &&
+           region_config_may_read(status->st_uid, (void *)config))
+    watch->directory_ns = 0; /* out of places or memory: again next time */
 }
 
 /* Files have the time of the last tick, so the time of a recent change says
@@ -265,15 +212,15 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-static bool is_socket(DIR *directory, const char *file, struct stat *status) {
+static bool is_file(DIR *directory, const char *file, struct stat *status) {
   return fstatat(dirfd(directory), file, status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISSOCK(status->st_mode);
+         S_ISREG(status->st_mode);
 }
 
 bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
   if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->strangers || watch->directory != NULL)
+      watch->directory != NULL)
     return false;
   if (stat(region_runtime_dir(), &status) != 0)
     return errno == ENOENT || watch->round > 0; /* the first round says why */
@@ -290,20 +237,14 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a socket may have been added since the last scan began. Sockets that
- * were not connected to are tried again now and then: they may have been
- * between bind(2) and listen(2), or the reason for which they were refused is
- * gone. */
+/* True if a file may have been added since the last scan began. */
 static bool may_have_changed(struct region_watch *watch) {
   struct stat status;
   if (stat(region_runtime_dir(), &status) != 0)
     return true; /* begin_scan says why */
   uint64_t changed_ns = ns_of(status.st_mtim);
-  if (changed_ns == watch->directory_ns) {
-    if (!watch->strangers || watch->round % STRANGERS_ROUNDS != 0)
-      return false;
-    watch->tried_ns = 0; /* there is nothing else to do */
-  }
+  if (changed_ns == watch->directory_ns)
+    return false;
   watch->directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
   bool is_listed = (status.st_mode & S_IROTH) != 0;
   if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
@@ -312,22 +253,15 @@ static bool may_have_changed(struct region_watch *watch) {
                 "3770 %s.",
                 is_listed
                     ? "keep regions from being found, by the directory's lock"
-                    : "replace the sockets of others",
+                    : "replace the files of others",
                 region_runtime_dir(), (unsigned)status.st_mode & 07777,
                 region_runtime_dir());
   return true;
 }
 
-/* If the clock was set, times of sockets say nothing. */
 static void begin_scan(struct region_watch *watch) {
   watch->directory = opendir(region_runtime_dir());
-  watch->strangers = false;
   watch->places = count_places(watch);
-  watch->scan_ns = clock_now_ns(CLOCK_REALTIME);
-  uint64_t clock_ns = watch->scan_ns - clock_now_ns(CLOCK_BOOTTIME);
-  if (clock_ns - watch->clock_ns + BOUND_NS / 2 > BOUND_NS)
-    watch->tried_ns = 0;
-  watch->clock_ns = clock_ns;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->met = false;
@@ -340,12 +274,6 @@ static void begin_scan(struct region_watch *watch) {
 static void end_scan(struct region_watch *watch) {
   closedir(watch->directory);
   watch->directory = NULL;
-  watch->tried_ns = watch->scan_ns - MIN(watch->scan_ns, BOUND_NS);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next) {
-    region_reader_find(instance->reader, instance->met);
-    watch->strangers |= region_instance_is_refused(instance);
-  }
 }
 
 /* Takes the next step of a scan. Returns false if there is nothing to do. */
@@ -360,8 +288,8 @@ static bool go_on(struct region_watch *watch) {
   else if (region_title_split(&title, file->d_name,
                               region_title_length(file->d_name)) &&
            strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-           is_socket(watch->directory, file->d_name, &status))
-    meet(watch, &title, &status);
+           is_file(watch->directory, file->d_name, &status))
+    meet(watch, &title, file->d_name, &status);
   return true;
 }
 
@@ -376,9 +304,8 @@ static void tell_absent(struct region_watch *watch) {
          instance != NULL && !there; instance = instance->next)
       there = strcmp(instance->budget->name, name) == 0;
     if (!there)
-      NOTICE(
-          "percore: region %s is not served in %s yet; percore waits for it.",
-          name, region_runtime_dir());
+      NOTICE("percore: region %s is not in %s yet; percore waits for it.", name,
+             region_runtime_dir());
   }
 }
 
@@ -407,9 +334,19 @@ void region_list_look(struct region_watch *watch) {
  * Forgetting
  */
 
+/* An instance stays as long as its file does, which this process may not be
+ * allowed to remove, so that its counts are not counted again. */
 void region_list_forget(struct region_watch *watch) {
   for (struct region_instance **link = &watch->instances; *link != NULL;) {
-    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
+    const struct region_instance *instance = *link;
+    bool is_dropped =
+        instance->removed &&
+        (instance->replaced || watch->instances_len > INSTANCES_MAX);
+    bool is_kept =
+        instance->met ||
+        (!is_dropped &&
+         watch->now.monotonic_ns - instance->served_ns < REGION_FORGET_NS);
+    if (is_kept)
       link = &(*link)->next;
     else
       remove_instance(watch, link);

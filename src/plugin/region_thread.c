@@ -89,7 +89,6 @@ region_thread_new(const struct region_watch_options *options,
   if (thread == NULL)
     return NULL;
   thread->options = *options;
-  thread->options.wait = wait_for;
   thread->options.is_wanted = is_wanted;
   thread->options.now_ns = now_ns;
   thread->options.argument = thread;

@@ -9,9 +9,6 @@
 
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* time between refreshes of the topology */
-/* How long a round waits for the answers of new producers. */
-#define HELLO_WAITS 20
-#define HELLO_WAIT_NS UINT64_C(1000000)
 /* How long reading the region of an ended producer may take. The time is
  * limited because a successor may be waiting. */
 #define ENDING_NS (30 * NS_PER_S)
@@ -217,16 +214,13 @@ void region_instance_free_inputs(struct region_instance *instance) {
 }
 
 /* True if none of the producer's counts have been reported: it started after
- * the watch, and after every producer of the name that was read. */
-static bool is_new_producer(struct region_instance *instance) {
-  uint64_t now_ns = instance->watch->now.boottime_ns;
+ * the watch. */
+static bool is_new_producer(const struct region_instance *instance) {
+  const struct region_watch *watch = instance->watch;
   uint64_t start_ns =
       region_reader_directory(instance->reader)->header.start_boottime_ns;
-  bool is_new =
-      start_ns >= instance->after_boottime_ns && start_ns <= now_ns + ROUND_NS;
-  instance->after_boottime_ns =
-      MAX(instance->after_boottime_ns, MIN(start_ns, now_ns) + 1);
-  return is_new;
+  return start_ns >= watch->after_boottime_ns &&
+         start_ns <= watch->now.boottime_ns + ROUND_NS;
 }
 
 /* Returns the CLOCK_REALTIME when the producer started, at most the present. */
@@ -316,7 +310,6 @@ static void came(struct region_instance *instance) {
   uint32_t tables = region_reader_directory(instance->reader)->table_count;
   struct region_watch *watch = instance->watch;
   instance->uid = region_reader_uid(instance->reader);
-  instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->read_in = 0;
   instance->attaches_refused = instance->adds_refused = 0;
   region_workers_forget(&instance->workers);
@@ -386,13 +379,18 @@ static void read_again(struct region_instance *instance) {
   }
 }
 
-/* Refreshes the connection. If the producer has ended, its region is read once
- * more before a successor is connected. */
+/* Looks whether the producer is alive. If it has ended, its region is read once
+ * more. */
 static void refresh(struct region_instance *instance) {
   if (!region_instance_is_alive(instance) && is_put(instance)) {
     region_instance_free_inputs(instance);
-    region_reader_forget(instance->reader);
+    if (region_reader_presence(instance->reader) == REGION_LEFT) {
+      region_reader_forget(instance->reader);
+      instance->removed = true;
+    }
   }
+  if (instance->removed)
+    return;
   switch (region_reader_refresh(instance->reader)) {
   case REGION_WENT:
     went(instance);
@@ -423,8 +421,44 @@ static void end_producer(struct region_instance *instance) {
                 " s after it ended.",
                 instance->label, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
-  instance->looked_in = 0; /* a successor may be waiting */
   stop_inputs(instance, false);
+}
+
+/* True if the other one is a producer of the same name and user that is gone.
+ */
+static bool is_before(const struct region_instance *instance,
+                      const struct region_instance *other) {
+  return other != instance && other->uid == instance->uid && !other->replaced &&
+         strcmp(other->label, instance->label) == 0 &&
+         (other->removed ||
+          region_reader_presence(other->reader) == REGION_LEFT);
+}
+
+/* Takes over what was told about a producer of the same name that is gone.
+ * Returns false if its last counts must be read first, so that its gauges are
+ * not added to those of its successor. */
+static bool follow(struct region_instance *instance) {
+  struct region_instance *before = instance->watch->instances;
+  while (before != NULL && !is_before(instance, before))
+    before = before->next;
+  if (before != NULL) {
+    instance->restarted = before->health != REGION_DEAD;
+    instance->after_end = region_reader_ended(before->reader);
+    instance->health = before->health;
+    instance->calm_since_ns = before->calm_since_ns;
+    instance->was_told = before->was_told;
+    instance->alarmed = before->alarmed;
+    before->replaced = true;
+    instance->before = before;
+  }
+  struct region_instance *at = instance->watch->instances;
+  while (at != NULL && at != instance->before)
+    at = at->next;
+  if (at != NULL && at->ending_since_ns != 0)
+    return false;
+  if (at != NULL)
+    region_instance_free_inputs(at);
+  return true;
 }
 
 static void look_after(struct region_instance *instance) {
@@ -432,8 +466,11 @@ static void look_after(struct region_instance *instance) {
   instance->found_anew = false;
   if (instance->ending_since_ns != 0)
     begin_scan(instance);
-  else
+  else if (region_reader_presence(instance->reader) != REGION_ABSENT ||
+           instance->removed || follow(instance))
     refresh(instance);
+  else
+    instance->looked_in = 0;
 }
 
 static void look_after_known(struct region_instance *instance) {
@@ -519,26 +556,6 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
         any |= read_piece(instance);
   }
   for_each(watch, end_producer);
-}
-
-/* Waits for the answers of producers to which connections have just been made.
- */
-static void await_hellos(struct region_watch *watch, uint64_t end_ns) {
-  for (int i = 0; i < HELLO_WAITS; i++) {
-    bool any = false, has_time = true;
-    for (struct region_instance *instance = watch->instances; instance != NULL;
-         instance = instance->next) {
-      if (!region_instance_is_unanswered(instance) ||
-          instance->silent_since_ns != 0)
-        continue;
-      if (has_time)
-        look_after(instance);
-      has_time = has_time && region_watch_now_ns(watch) <= end_ns;
-      any |= region_instance_is_unanswered(instance);
-    }
-    if (!any || !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
-      return;
-  }
 }
 
 static bool know_topology(struct region_watch *watch) {
@@ -651,9 +668,6 @@ void region_watch_round(struct region_watch *watch,
   look_after_others(watch, look_ns);
   read_all(watch, end_ns);
   look_after_others(watch, end_ns); /* successors of producers that ended */
-  await_hellos(watch, look_ns);
-  read_all(watch,
-           end_ns); /* also the last counts of those found to have ended */
   look_after_others(watch, end_ns);
   read_all(watch, end_ns); /* also the first counts of their successors */
   if (!region_watch_is_wanted(watch))

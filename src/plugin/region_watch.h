@@ -1,4 +1,4 @@
-/* region_watch: the regions of this host over time: which producers serve them,
+/* region_watch: the regions of this host over time: which producers they have,
  * what they have counted, and when they come and go. The caller decides
  * when a round begins and how to wait. */
 #ifndef PERCORE_PLUGIN_REGION_WATCH_H
@@ -11,9 +11,6 @@ struct region_watch_options {
   const struct config *config;
   uint64_t interval_ns;
   struct empty_polls *empty_polls; /* where to tell empty polls */
-  /* Waits for about `ns` nanoseconds. Returns false if the round should be
-   * abandoned. */
-  bool (*wait)(void *argument, uint64_t ns);
   bool (*is_wanted)(void *argument);
   /* Returns the CLOCK_MONOTONIC time. If NULL, reading is assumed to take no
    * time. */

@@ -7,9 +7,8 @@
  *        | map_feed_read             map/feed.c: here the thread of map_sampler
  *        |                           is the producer
  *        v
- *   a producer adds to a cell        of its shared memory (percore_update.h),
- *        |                           which it sends once (region/serve.c); a
- *        |                           child receives it (region/receive.c)
+ *   a producer adds to a cell        of its file (percore_update.h)
+ *        |
  *        | region_tile_read          region/tile.c: reads some rows, and adds
  *        |                           the cells that all slots have of them
  *        v
@@ -28,7 +27,7 @@
  * What belongs to what, with an example:
  *
  *   region_watch                     all regions of the host
- *    +- region_instance  gtpu@east   a socket, and its present producer
+ *    +- region_instance  gtpu@east   a producer's file
  *    |   +- region_reader            the producer's mapped memory
  *    |   +- region_input  session    a table of the producer --------+
  *    |       +- region_object 17     what holds row 17 of the table  | is
@@ -290,9 +289,9 @@ struct region_instance {
   struct region_watch *watch;
   char name[64];   /* "": the region has no instances */
   char label[194]; /* for messages: gtpu, or gtpu@east */
+  char file[256];
   struct region_reader *reader;
-  uid_t uid; /* uid of the process that listened when the name was first seen;
-                -1: unknown */
+  uid_t uid; /* of the file */
   struct region_budget *budget;
   uint64_t attaches_refused, adds_refused; /* totals at the last reading */
   struct region_input *inputs;
@@ -307,14 +306,14 @@ struct region_instance {
                                have ended, until its last counts are read; 0 */
   uint64_t counted_in;      /* the last round in which its workers were read */
   enum region_health health;
-  bool met;        /* the present scan of the directory has found its socket */
-  bool found_anew; /* a scan has found its socket since it was looked after */
-  bool restarted;  /* the name has a different producer than in the previous
-                      round */
-  bool silent;     /* a process listens but does not answer, or is stopped */
-  uint64_t silent_since_ns;
-  /* CLOCK_BOOTTIME: no producer of the name that started later was read. */
-  uint64_t after_boottime_ns;
+  bool met;        /* the last scan of the directory has found its file */
+  bool found_anew; /* a scan has found its file since it was looked after */
+  bool restarted;  /* follows one of the same name that left in this round */
+  bool after_end;  /* that one had called percore_destroy */
+  const struct region_instance *before; /* that one, as long as it is there */
+  bool replaced;      /* another one of the same name tells that it is gone */
+  bool removed;       /* its file was removed, or this was tried */
+  bool silent;        /* the process is stopped */
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
   /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
   uint64_t calm_since_ns;
@@ -329,13 +328,10 @@ struct region_watch {
   size_t instances_len;
   DIR *directory;        /* that the present scan reads; NULL: none */
   uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
-  bool strangers;        /* it has sockets that were not connected to */
   long places;           /* how many instances the present scan may still add */
-  /* CLOCK_REALTIME: when the present scan began, 0: it has not tried every
-   * socket; who was bound before has been tried. */
-  uint64_t scan_ns, tried_ns;
-  uint64_t clock_ns; /* CLOCK_REALTIME - CLOCK_BOOTTIME at the last scan */
-  uint64_t after_boottime_ns; /* initial value of that of an instance */
+  /* CLOCK_BOOTTIME: what producers that started before have counted may have
+   * been reported by a process before this one. */
+  uint64_t after_boottime_ns;
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
   struct region_tile tile;           /* the rows that are being read */
@@ -527,13 +523,6 @@ static inline uint64_t region_watch_now_ns(const struct region_watch *watch) {
 static inline bool
 region_instance_is_alive(const struct region_instance *instance) {
   return region_reader_presence(instance->reader) == REGION_ALIVE;
-}
-
-/* True if the reader has connected, but the producer has not answered yet. */
-static inline bool
-region_instance_is_unanswered(const struct region_instance *instance) {
-  return region_reader_errno(instance->reader) == ETIMEDOUT ||
-         region_reader_presence(instance->reader) == REGION_SILENT;
 }
 
 /* True if what the producer handed over breaks a rule, as it will again. */

@@ -4,19 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "message.h"
+#include "file.h"
+#include "process.h"
 #include "writer.h"
 
 #include "base/cancellation.h"
@@ -30,16 +27,8 @@ static struct percore_region *regions;
  * Fork: the child's handles must not reach the parent's region
  */
 
-/* The robust mutexes that the forking thread holds. The child holds none, but
- * musl, unlike glibc, leaves it the list: it would change those of the parent.
- */
-static struct robust_list_head *held;
-
 static void before_fork(void) {
-  size_t size;
   pthread_mutex_lock(&regions_mutex);
-  if (syscall(SYS_get_robust_list, 0, &held, &size) != 0)
-    held = NULL;
   for (struct percore_region *r = regions; r != NULL; r = r->next)
     pthread_mutex_lock(&r->mutex);
 }
@@ -51,32 +40,29 @@ static void after_fork_in_parent(void) {
 }
 
 /* Makes only system calls, because other threads of the parent may have held
- * any lock. A child that counts in the region keeps the descriptor with which
- * it allocates memory. */
+ * any lock. Without `inherit`, the child has no memory at the addresses of a
+ * region (MADV_DONTFORK), so it cannot keep the region alive either. */
 static void after_fork_in_child(void) {
-  if (held != NULL)
-    held->list.next = &held->list;
+  region_process_forget();
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_init(&r->mutex, NULL);
     if (r->is_child && !r->inherit)
-      continue;
+      continue; /* a sink already */
     r->is_child = true;
-    region_server_close(r);
     region_forget_slot();
     if (r->inherit)
       region_seats_fork(r);
-    region_close_fd(&r->shared);
-    if (!r->inherit)
-      region_close_fd(&r->memfd);
     /* Otherwise the child would count in its parent's region or slots. */
     if (!(r->inherit ? region_owners_fork(r)
-                     : region_memory_drop(r->map, r->size)))
+                     : region_memory_drop(r->map, r->size, r->is_forked)))
       _exit(127);
   }
   pthread_mutex_init(&regions_mutex, NULL);
 }
 
-static void watch_forks(void) {
+/* As early as possible: handlers run in this order in the child, and another
+ * one might map memory where the region was. */
+static __attribute__((constructor)) void watch_forks(void) {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -84,69 +70,37 @@ static void watch_forks(void) {
  * Creating
  */
 
-/* Readers must not allocate memory in the region, nor call write(2), which on
- * some kernels takes the lock of the inode before it fails. So they receive a
- * read-only descriptor, and only this user and root may open the memory again.
- * Without /proc, they receive a copy of this one. */
-static void share_memory(struct percore_region *region) {
-  char path[32];
-  (void)fchmod(region->memfd, 0444);
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", region->memfd);
-  region->shared = open(path, O_RDONLY | O_CLOEXEC);
-  if (region->shared < 0)
-    region->shared = fcntl(region->memfd, F_DUPFD_CLOEXEC, 0);
-}
-
-static int make_memory(struct percore_region *region, const char *name,
-                       const struct percore_options *options) {
+static int map_file(struct percore_region *region, int fd) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && region->size > limit.rlim_cur)
     return region_failed(EFBIG); /* ftruncate would send SIGXFSZ */
-  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  if (options->huge_pages)
-    flags |= MFD_HUGETLB | (21u << 26); /* MFD_HUGE_2MB */
-  region->memfd = memfd_create(name, flags);
-  if (region->memfd < 0 || ftruncate(region->memfd, (off_t)region->size) != 0)
+  if (ftruncate(fd, (off_t)region->size) != 0)
     return -1;
-  region->map =
-      region_memory_map(region->memfd, region->size, PROT_READ | PROT_WRITE);
+  region->map = region_memory_map(fd, region->size, PROT_READ | PROT_WRITE);
   if (region->map == NULL)
     return -1;
-  share_memory(region);
-  if (region->shared < 0)
-    return -1;
-  /* This mapping stays writable, but no process can create another writable
-   * mapping.
-   */
-  return fcntl(region->memfd, F_ADD_SEALS, REGION_SEALS);
+  if (region->inherit)
+    region->again = region_memory_map(fd, region->size, PROT_READ | PROT_WRITE);
+  else
+    region->is_forked = madvise(region->map, region->size, MADV_DONTFORK) != 0;
+  if (region->page_size == REGION_HUGE_PAGE)
+    (void)madvise(region->map, region->size, MADV_HUGEPAGE);
+  return !region->inherit || region->again != NULL ? 0 : -1;
 }
 
-static int provide_directory(struct percore_region *region,
-                             const struct region_plan *plan) {
-  const struct region_header *header = &plan->header;
-  uint64_t length =
-      header->slots_offset + header->slot_count * sizeof(struct region_slot);
-  if (region_is_huge(region))
-    length = region->size;
-  return region_provide(region, 0, length);
+static int provide_directory(struct percore_region *region) {
+  const struct region_header *header = region->header;
+  return region_provide(region, 0,
+                        header->slots_offset +
+                            header->slot_count * sizeof(struct region_slot));
 }
 
 static void write_directory(struct percore_region *region,
-                            struct region_plan *plan) {
-  struct region_header *header = &plan->header;
-  header->pid = getpid();
-  header->tsc_hz = region_tsc_hz();
-  header->start_realtime_ns = clock_now_ns(CLOCK_REALTIME);
-  header->start_boottime_ns = clock_now_ns(CLOCK_BOOTTIME);
-  if (getrandom(header->region_id, sizeof(header->region_id), 0) !=
-      sizeof(header->region_id))
-    memcpy(header->region_id, &header->start_boottime_ns, 8);
+                            const struct region_plan *plan) {
+  const struct region_header *header = region->header;
   region_plan_write(plan, region->map);
-  region->header = region_at(region, 0);
-  region->tables = region_at(region, header->tables_offset);
-  region->fields = region_at(region, header->fields_offset);
+  region->shared = region_at(region, 0);
   region->slots = region_at(region, header->slots_offset);
-  region->table_count = header->table_count;
   for (uint32_t s = 0; s < header->slot_count; s++)
     region->slots[s].core = s < header->core_count ? (int32_t)s : -1;
 }
@@ -193,16 +147,6 @@ static int begin_tables(struct percore_region *region) {
   return region_grace_init(region);
 }
 
-static int fill_region(struct percore_region *region, const char *name,
-                       struct region_plan *plan,
-                       const struct percore_options *options) {
-  if (make_memory(region, name, options) != 0 ||
-      provide_directory(region, plan) != 0)
-    return -1;
-  write_directory(region, plan);
-  return begin_tables(region);
-}
-
 static void free_region(struct percore_region *region) {
   int saved = errno;
   for (uint32_t t = 0; region->state != NULL && t < region->table_count; t++) {
@@ -210,120 +154,127 @@ static void free_region(struct percore_region *region) {
     if (region->state[t].removed != NULL)
       munmap(region->state[t].removed, region->state[t].removed_size);
   }
-  region_close_fd(&region->memfd);
-  region_close_fd(&region->shared);
   if (region->owners != NULL)
     munmap(region->owners, region->owners_size);
-  free(region->holders);
   region_seats_free(region);
   if (region->places != NULL)
     region_places_free(region);
+  free(region->header);
+  free(region->tables);
+  free(region->fields);
+  free(region->strings);
+  free(region->holders);
   free(region->state);
   free(region->sums);
   free(region->grace.slots);
   if (region->map != NULL)
     munmap(region->map, region->size);
-  pthread_mutex_destroy(&region->server.turn);
+  if (region->again != NULL)
+    munmap(region->again, region->size);
   pthread_mutex_destroy(&region->mutex);
   free(region);
   errno = saved;
 }
 
-static void link_region(struct percore_region *region) {
+static int fill_file(struct percore_region *region,
+                     const struct region_plan *plan) {
+  if (provide_directory(region) != 0)
+    return -1;
+  write_directory(region, plan);
+  return begin_tables(region);
+}
+
+/* Makes the file, and enters the region in the list. No other thread forks
+ * meanwhile: a child would have the descriptor, too, and as long as it has, the
+ * file is locked. */
+static int make_file(struct percore_region *region, struct region_plan *plan,
+                     const char *dir, const char *name,
+                     const struct percore_options *options) {
+  struct region_new_file file;
+  int rc = -1;
   pthread_mutex_lock(&regions_mutex);
-  region->next = regions;
-  regions = region;
+  region_files_clean(dir, name);
+  if (region_file_make(&file, dir, name, options->instance,
+                       options->all_users != 0) == 0) {
+    rc = map_file(region, file.fd);
+    if (region_file_lock(&file))
+      plan->header.flags |= REGION_LOCK_TELLS;
+    region->header->flags = plan->header.flags;
+    if (rc == 0)
+      rc = fill_file(region, plan);
+    rc = region_file_finish(&file, rc == 0);
+  }
+  if (rc == 0) {
+    region->next = regions;
+    regions = region;
+  } else if (region->is_full) {
+    errno = ENOSPC;
+  }
   pthread_mutex_unlock(&regions_mutex);
+  return rc;
 }
 
-static void unlink_region(struct percore_region *region) {
-  pthread_mutex_lock(&regions_mutex);
-  struct percore_region **link = &regions;
-  while (*link != region)
-    link = &(*link)->next;
-  *link = region->next;
-  pthread_mutex_unlock(&regions_mutex);
+/* As far as there is room, so that it does not fail where a region without huge
+ * pages would not. */
+static void make_huge(struct percore_region *region) {
+  region->is_whole = region_provide(region, 0, region->size) == 0;
+  if (region->is_whole)
+    region_memory_make_huge(region->map, 0, region->size);
 }
 
-static bool is_as_planned(const struct percore_region *region,
-                          const struct region_plan *plan) {
-  const struct region_header *a = region->header, *b = &plan->header;
-  return a->region_size == b->region_size && a->table_count == b->table_count &&
-         a->field_count == b->field_count &&
-         a->strings_size == b->strings_size &&
-         memcmp(region->tables, plan->tables,
-                a->table_count * sizeof(*plan->tables)) == 0 &&
-         memcmp(region->fields, plan->fields,
-                a->field_count * sizeof(*plan->fields)) == 0 &&
-         memcmp(region_at(region, a->strings_offset), plan->strings,
-                a->strings_size) == 0;
+static const char *runtime_dir(const struct percore_options *options) {
+  return options->runtime_dir != NULL ? options->runtime_dir
+                                      : region_runtime_dir();
 }
 
-/* A program may repeat percore_create until it succeeds. Returns the region of
- * the attempt before, so that the program does not get a region for each
- * attempt; NULL if there is none. */
-static struct percore_region *
-find_unserved(const struct region_plan *plan, const char *name,
-              const struct percore_options *options) {
-  pthread_mutex_lock(&regions_mutex);
-  struct percore_region *r = regions;
-  while (r != NULL &&
-         (r->is_child || r->unserved == 0 ||
-          !region_server_claims(r, name, options) || !is_as_planned(r, plan)))
-    r = r->next;
-  if (r != NULL)
-    r->unserved = region_server_restore(r);
-  pthread_mutex_unlock(&regions_mutex);
-  return r;
+static void sign(struct region_header *header, bool inherit) {
+  region_process_sign(header);
+  header->tsc_hz = region_tsc_hz();
+  header->start_realtime_ns = clock_now_ns(CLOCK_REALTIME);
+  header->start_boottime_ns = clock_now_ns(CLOCK_BOOTTIME);
+  header->flags = inherit ? 0 : REGION_POPULATED;
 }
 
-/* A region is in the list from the moment in which it has memory, so that a
- * fork finds it; other threads may serve it only while it is complete. */
-static void complete(struct percore_region *region) {
-  pthread_mutex_lock(&regions_mutex);
-  region->is_complete = true;
-  (void)region_lock(region);
-  region->unserved = region->server.error;
-  region_unlock(region);
-  pthread_mutex_unlock(&regions_mutex);
-}
-
-/* Makes the region that a plan describes. Returns NULL with errno on failure.
- */
+/* Makes the region that a plan describes, which owns the plan's records from
+ * then on. Returns NULL with errno on failure. */
 static struct percore_region *
 make_planned(const char *name, struct region_plan *plan,
              const struct percore_options *options) {
   struct percore_region *region = calloc(1, sizeof(*region));
-  if (region == NULL)
+  struct region_header *header = malloc(sizeof(*header));
+  if (region == NULL || header == NULL) {
+    free(region);
+    free(header);
     return NULL;
-  *region = (struct percore_region){.memfd = -1,
-                                    .shared = -1,
-                                    .size = plan->header.region_size,
-                                    .page_size = plan->header.page_size,
-                                    .block_stride = plan->header.block_stride,
+  }
+  sign(&plan->header, options->inherit != 0);
+  *header = plan->header;
+  *region = (struct percore_region){.size = header->region_size,
+                                    .page_size = header->page_size,
+                                    .block_stride = header->block_stride,
                                     .quiet = options->quiet != 0,
                                     .inherit = options->inherit != 0,
-                                    .numbers_cores = options->cores != 0};
+                                    .numbers_cores = options->cores != 0,
+                                    .header = header,
+                                    .tables = plan->tables,
+                                    .fields = plan->fields,
+                                    .strings = plan->strings,
+                                    .table_count = header->table_count};
   region->no_seat = (struct seat){
       .handle = {region_sink_head}, .region = region, .slot = SEAT_SINK};
+  struct region_plan written = *plan;
+  *plan = (struct region_plan){.tables = NULL};
   pthread_mutex_init(&region->mutex, NULL);
-  region_server_init(region);
-  if (fill_region(region, name, plan, options) == 0) {
-    link_region(region);
-    if (region_server_start(region, name, options) == 0) {
-      complete(region);
-      if (region->unserved != 0)
-        region_warn_unserved(region);
-      return region;
-    }
-    unlink_region(region);
+  if (make_file(region, &written, runtime_dir(options), name, options) == 0) {
+    if (region->page_size == REGION_HUGE_PAGE)
+      make_huge(region);
+    return region;
   }
   free_region(region);
   return NULL;
 }
 
-/* Makes a region and serves it. Returns NULL with a fault or errno on failure.
- */
+/* Returns NULL with a fault or errno on failure. */
 static struct percore_region *make_region(const char *name,
                                           const struct region_records *records,
                                           const struct percore_options *options,
@@ -335,11 +286,8 @@ static struct percore_region *make_region(const char *name,
   uint64_t page_size =
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   if (region_plan_take(&plan, name, records, options, cores, page_size,
-                       fault) == 0) {
-    region = find_unserved(&plan, name, options);
-    if (region == NULL)
-      region = make_planned(name, &plan, options);
-  }
+                       fault) == 0)
+    region = make_planned(name, &plan, options);
   region_plan_free(&plan);
   return region;
 }
@@ -361,10 +309,6 @@ static bool take_options(struct percore_options *options,
   *options = (struct percore_options){0};
   if (given != NULL && !sized_take(options, sizeof(*options), given, size))
     return region_fails(fault, EINVAL, SIZED_NEWER);
-  if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
-    return region_fails(fault, EINVAL,
-                        "options.serving must be PERCORE_SERVE_THREAD or "
-                        "PERCORE_SERVE_POLLED");
   if (options->extra_slots == 0)
     options->extra_slots = default_extra_slots(options->inherit != 0);
   return true;
@@ -385,7 +329,7 @@ static struct percore_region *create(const char *name,
   struct percore_region *made =
       valid ? make_region(name, records, &options, &fault) : NULL;
   if (made != NULL) {
-    errno = made->unserved;
+    errno = 0;
     return made;
   }
   if (fault.error == 0)
@@ -399,19 +343,41 @@ struct percore_region *
 percore_create_(const char *name, const struct percore_table *tables,
                 uint32_t table_count, const struct percore_options *options,
                 size_t options_size, size_t table_size, size_t field_size) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   const struct region_records records = {tables, table_count, table_size,
                                          field_size};
   NOT_CANCELLED;
-  pthread_once(&once, watch_forks);
   return create(name, &records, options, options_size);
 }
 
-void region_serve_polled(void) {
+void region_thread_ends(void) {
   pthread_mutex_lock(&regions_mutex);
   for (struct percore_region *r = regions; r != NULL; r = r->next)
-    if (r->is_complete)
-      (void)percore_serve(r);
+    if (region_lock(r)) {
+      region_detach_own(r);
+      region_unlock(r);
+    }
+  pthread_mutex_unlock(&regions_mutex);
+}
+
+/* Not while a thread of any process has a slot. */
+static void end_if_unused(struct percore_region *region) {
+  if (!region->is_child && region_attached_slots(region) == 0)
+    __atomic_store_n(&region->shared->ended, 1, __ATOMIC_RELEASE);
+}
+
+/* Takes no lock that another thread has, or that this thread has in a function
+ * that a signal handler has interrupted. */
+void region_process_ends(void) {
+  if (pthread_mutex_trylock(&regions_mutex) != 0)
+    return;
+  for (struct percore_region *r = regions; r != NULL; r = r->next)
+    if (pthread_mutex_trylock(&r->mutex) == 0) {
+      if (!r->is_child || r->inherit) {
+        region_detach_own(r);
+        end_if_unused(r);
+      }
+      pthread_mutex_unlock(&r->mutex);
+    }
   pthread_mutex_unlock(&regions_mutex);
 }
 
@@ -441,30 +407,34 @@ bool region_find_seat(const void *seat, const struct percore_region **found) {
   return true;
 }
 
-static bool has_attached(struct percore_region *region) {
+/* Returns false while threads of this process are attached. Children that count
+ * have a mapping of their own: as long as any does, the region has not ended.
+ */
+static bool end_region(struct percore_region *region) {
   if (!region_lock(region))
-    return false; /* no thread is attached in a forked child */
+    return true; /* in a forked child, of which no thread is attached */
+  region_detach_own(region);
   bool attached = region_has_undecided(region);
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    attached |= region->is_child ? region_slot_is_held_here(region, s)
-                                 : region_slot_has_owner(region, s);
+    attached |= region_slot_is_held_here(region, s);
+  if (!attached)
+    end_if_unused(region);
   region_unlock(region);
-  return attached;
+  return !attached;
 }
 
 int percore_destroy(struct percore_region *region) {
   NOT_CANCELLED;
   if (region == NULL || region->is_sink)
     return 0;
-  region_detach_own(region);
-  if (has_attached(region))
+  if (!end_region(region))
     return region_failed(EBUSY);
-  unlink_region(region);
-  /* Set `ended` before the connections end, because readers check it when their
-   * connection ends. */
-  if (!region->is_child)
-    __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
-  region_server_stop(region);
-  free_region(region);
+  pthread_mutex_lock(&regions_mutex);
+  struct percore_region **link = &regions;
+  while (*link != region)
+    link = &(*link)->next;
+  *link = region->next;
+  free_region(region); /* no fork before it is unmapped */
+  pthread_mutex_unlock(&regions_mutex);
   return 0;
 }

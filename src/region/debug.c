@@ -105,9 +105,7 @@ static bool find(struct place *place, const void *address) {
  */
 
 static const char *string_at(const struct place *place, uint32_t offset) {
-  const struct region_header *header = place->region->header;
-  return (const char *)region_at(place->region, header->strings_offset) +
-         offset;
+  return place->region->strings + offset;
 }
 
 static void check_row(const struct place *place) {

@@ -14,9 +14,7 @@
  * percore-region(7). */
 /* clang-format off */
 #define REGION_RULE_LIST(RULE) \
-  RULE(HELLO, "hello") \
-  RULE(SEALS, "seals") \
-  RULE(SOCKET_NAME, "socket-name") \
+  RULE(FILE_NAME, "file-name") \
   RULE(MAGIC, "magic") \
   RULE(BYTE_ORDER, "byte-order") \
   RULE(VERSION, "version") \

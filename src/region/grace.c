@@ -24,7 +24,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "message.h"
 #include "writer.h"
 
 #include "base/clock.h"
@@ -50,7 +49,7 @@ static void barrier_everywhere(const struct percore_region *region) {
     return;
   /* The kernel or a seccomp filter refuses membarrier. After a millisecond,
    * every store is visible anyway. */
-  region_pause(1);
+  region_pause();
 }
 
 enum { MIN_PERIOD_NS = 1000000 };
@@ -186,12 +185,13 @@ void region_remove_later(struct percore_region *region, uint32_t table,
 
 /* Tells readers which thread a row_add call waits for. */
 static void name_waited_for(struct percore_region *region, uint64_t period) {
-  struct region_header *header = region->header;
+  const struct region_header *header = region->header;
   uint32_t s = 0;
   while (s < header->slot_count && region->grace.slots[s].passed >= period)
     s++;
-  __atomic_store_n(&header->postponed_by, s + 1, __ATOMIC_RELAXED);
-  __atomic_store_n(&header->adds_postponed, header->adds_postponed + 1,
+  struct region_header *shared = region->shared;
+  __atomic_store_n(&shared->postponed_by, s + 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&shared->adds_postponed, shared->adds_postponed + 1,
                    __ATOMIC_RELAXED);
 }
 

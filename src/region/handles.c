@@ -27,8 +27,6 @@ struct percore_slot_head region_undecided __attribute__((aligned(64)));
 
 struct percore_region region_sink = {
     .is_sink = true,
-    .memfd = -1,
-    .shared = -1,
     .no_seat = {.handle = {&sink.head},
                 .region = &region_sink,
                 .slot = SEAT_SINK},

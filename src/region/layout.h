@@ -2,7 +2,7 @@
  *
  * The code in the folder region/ lets one process count events and other
  * processes read the counts. layout.h defines the format; writer.h is the
- * producer's side; directory.h, connection.h and reader.h are the reader's
+ * producer's side; file.h, directory.h and reader.h are the reader's
  * side. The folder must not depend on cycles/, plugin/ or tool/.
  *
  * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
@@ -36,7 +36,7 @@ static inline int region_failed(int error) {
 
 #define REGION_MAGIC "PERCORE1"
 #define REGION_BYTE_ORDER 0x01020304u
-#define REGION_MAJOR 2
+#define REGION_MAJOR 1
 #define REGION_MINOR 0
 
 /* Limits for producers and readers. */
@@ -60,10 +60,10 @@ struct region_header {
   uint64_t region_size;
   /* Size of the header, tables, fields and strings together. */
   uint64_t directory_size;
-  uint8_t region_id[16]; /* random, set by percore_create */
-  int32_t pid;           /* in the producer's pid namespace */
-  uint32_t word_size;    /* 8 */
-  uint64_t page_size;    /* page size of the region's memory */
+  uint8_t boot_id[16]; /* of the kernel, as in /proc; 0: unknown */
+  int32_t pid;         /* in the producer's pid namespace */
+  uint32_t word_size;  /* 8 */
+  uint64_t page_size;  /* page size of the region's memory */
   uint64_t start_realtime_ns;
   uint64_t start_boottime_ns;
   uint64_t tsc_hz;
@@ -86,9 +86,21 @@ struct region_header {
    * might still use */
   uint64_t adds_postponed;
   uint64_t postponed_by; /* live: 1 + the slot of that thread, the last time */
-  uint64_t reserved[5];
+  /* Which process made the region: the inode of its pid namespace, and the
+   * ticks after boot at which it started; 0: unknown. */
+  uint64_t pid_namespace, pid_start;
+  uint64_t flags; /* enum region_flags */
+  uint64_t reserved[2];
 };
 _Static_assert(sizeof(struct region_header) == 256, "");
+
+enum region_flags {
+  /* While byte 0 of the file is locked, somebody can count in it. */
+  REGION_LOCK_TELLS = 1,
+  /* All parts in use have memory, and no other process can take it away: a
+   * reader that trusts the file's user may map the file. */
+  REGION_POPULATED = 2
+};
 
 enum region_table_flags {
   REGION_TABLE_CONSISTENT = 1, /* a row begins with a sequence counter */

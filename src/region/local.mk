@@ -15,18 +15,18 @@ libregion_la_SOURCES = \
 	src/percore.h src/percore_reader.h src/percore_tune.h \
 	src/region/allowance.h \
 	src/region/cells.c src/region/cells.h \
-	src/region/claim.c src/region/claim.h \
-	src/region/connection.c src/region/connection.h \
+	src/region/clean.c \
 	src/region/create.c \
 	src/region/debug.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
+	src/region/file.c src/region/file.h \
 	src/region/grace.c \
+	src/region/process.c src/region/process.h \
 	src/region/handles.c \
 	src/region/histogram.c \
 	src/region/layout.c src/region/layout.h \
 	src/region/memory.c src/region/memory.h \
-	src/region/message.c src/region/message.h \
 	src/region/name.c src/region/name.h \
 	src/region/open.c \
 	src/region/owner.c \
@@ -35,11 +35,9 @@ libregion_la_SOURCES = \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
 	src/region/reader_rows.c \
-	src/region/receive.c src/region/receive.h \
 	src/region/reset.c \
 	src/region/row.c \
 	src/region/schema.c \
-	src/region/serve.c \
 	src/region/slot.c \
 	src/region/status.c \
 	src/region/sum.c \

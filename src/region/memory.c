@@ -24,6 +24,12 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 
 const char *region_memory_root = "";
 
@@ -167,54 +173,57 @@ void *region_memory_sink(uint64_t size) {
                       PROT_READ | PROT_WRITE);
 }
 
-/* The limits on private memory do not apply to that of a file. */
-bool region_memory_drop(void *map, uint64_t size) {
+/* Where nothing may be mapped, something may be all the same: another fork
+ * handler may have mapped memory there. It must not be overwritten. */
+bool region_memory_drop(void *map, uint64_t size, bool mapped) {
   enum { ALL = PROT_READ | PROT_WRITE };
-  if (mmap(map, size, ALL, PRIVATE | MAP_FIXED, -1, 0) != MAP_FAILED)
+  int flags = PRIVATE | (mapped ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+  void *at = mmap(map, size, ALL, flags, -1, 0);
+  if (at == map)
     return true;
-  int fd = memfd_create("percore-sink", MFD_CLOEXEC);
-  bool done = fd >= 0 && ftruncate(fd, (off_t)size) == 0 &&
-              mmap(map, size, ALL, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
-  if (fd >= 0)
-    close(fd);
-  return done ||
-         mmap(map, size, PROT_NONE, PRIVATE | MAP_FIXED, -1, 0) != MAP_FAILED;
+  if (at != MAP_FAILED) { /* a kernel before 4.17 */
+    munmap(at, size);
+    return false;
+  }
+  /* The limits on private memory do not apply to shared memory. */
+  flags = (flags & ~MAP_PRIVATE) | MAP_SHARED;
+  return mmap(map, size, ALL, flags, -1, 0) == map ||
+         mmap(map, size, PROT_NONE, flags, -1, 0) == map;
 }
 
-/* Accesses each page once, which fills the page tables, so that no worker takes
- * a page fault. MADV_POPULATE_WRITE would save a quarter of the time, but Linux
- * before 5.14 does not support it. The access is a load, because workers may
- * already update the first and the last page. */
-static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
-                        uint64_t page_size) {
-  for (uint64_t at = start; at < end; at += page_size)
-    (void)__atomic_load_n((const volatile unsigned char *)map + at,
-                          __ATOMIC_RELAXED);
+/* Lets the kernel make each page writable. Unlike an access by this program, it
+ * does not end in SIGBUS when the file system is full, and unlike fallocate(2),
+ * it does not begin anew after each signal. */
+static int write_pages(unsigned char *map, uint64_t start, uint64_t end) {
+  int rc;
+  do
+    rc = madvise(map + start, end - start, MADV_POPULATE_WRITE);
+  while (rc != 0 && (errno == EAGAIN || errno == EINTR));
+  return rc;
 }
 
-/* Checks the free memory first, because fallocate(2) fails only if hugetlb
- * pages are missing. If a control group exceeds its limit, the kernel kills the
- * process instead. */
-int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
-                          uint64_t length, uint64_t page_size, uint64_t *room) {
+/* Checks the free memory first, because the kernel kills a process whose
+ * control group exceeds its limit. */
+int region_memory_provide(unsigned char *map, uint64_t offset, uint64_t length,
+                          uint64_t page_size, uint64_t *room) {
   NOT_CANCELLED;
   uint64_t start = offset / page_size * page_size;
   uint64_t end = (offset + length + page_size - 1) / page_size * page_size;
-  if (page_size != REGION_HUGE_PAGE) {
-    if (end - start > *room)
-      *room = region_memory_room();
-    if (end - start > *room)
-      return region_failed(ENOMEM);
-    *room -= end - start;
-  }
-  int rc;
-  do
-    rc = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
-  while (rc != 0 && errno == EINTR);
-  if (rc != 0)
-    return errno == ENOSPC ? region_failed(ENOMEM) : -1;
-  touch_pages(map, start, end, page_size);
-  return 0;
+  if (end - start > *room)
+    *room = region_memory_room();
+  if (end - start > *room)
+    return region_failed(ENOMEM);
+  *room -= end - start;
+  if (write_pages(map, start, end) == 0)
+    return 0;
+  int error = errno == EFAULT ? ENOSPC : errno == EINVAL ? ENOSYS : errno;
+  /* Gives back what it has got of a file system that is now full. The first and
+   * the last page may have other contents. */
+  start = (offset + page_size - 1) / page_size * page_size;
+  end = (offset + length) / page_size * page_size;
+  if (start < end)
+    (void)madvise(map + start, end - start, MADV_REMOVE);
+  return region_failed(error);
 }
 
 /* The small pages must be mapped first; otherwise Linux 6.1 does not map the

@@ -32,16 +32,17 @@ void *region_memory_map(int fd, uint64_t size, int protection);
  * Returns NULL with errno on failure. */
 void *region_memory_sink(uint64_t size);
 
-/* In a forked child: replaces a region by a sink or, if memory is refused, by
- * memory that cannot be accessed. Makes only system calls. Returns false if the
- * region is still there. */
-bool region_memory_drop(void *map, uint64_t size);
+/* Makes private memory at the addresses of a region, in a forked child that has
+ * not inherited the region's mapping, or a part of it (`mapped`). Makes only
+ * system calls. Returns false if this fails: something else is there. */
+bool region_memory_drop(void *map, uint64_t size, bool mapped);
 
-/* Allocates memory for a range of a mapped region. *room is how many bytes are
- * known to be free, at first 0. Returns 0, or -1 with ENOMEM or the errno of
- * fallocate(2). */
-int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
-                          uint64_t length, uint64_t page_size, uint64_t *room);
+/* Allocates memory for a range of a mapped region, without a descriptor. *room
+ * is how many bytes are known to be free, at first 0. Returns 0, or -1 with
+ * ENOMEM, with ENOSPC if the file system has no room, or with ENOSYS before
+ * Linux 5.14. */
+int region_memory_provide(unsigned char *map, uint64_t offset, uint64_t length,
+                          uint64_t page_size, uint64_t *room);
 
 /* Turns allocated memory into huge pages wherever a huge page fits completely
  * within the range, if the kernel supports this (MADV_COLLAPSE, Linux 6.1,

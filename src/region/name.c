@@ -3,6 +3,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +33,6 @@ bool region_instance_is_valid(const char *instance) {
          length <= REGION_MAX_INSTANCE && instance[0] != '.';
 }
 
-bool region_instance_is_any(const char *instance) {
-  return instance != NULL && strcmp(instance, "*") == 0;
-}
-
 bool region_text_is_valid(const char *text) {
   return text == NULL || utf8_has_no(text, strlen(text), utf8_is_control);
 }
@@ -45,16 +42,14 @@ const char *region_runtime_dir(void) {
   return dir != NULL && dir[0] != '\0' ? dir : "/run/percore";
 }
 
-int region_path(char *path, size_t size, const char *dir, const char *name,
-                const char *instance, const char *suffix) {
-  if (dir == NULL)
-    dir = region_runtime_dir();
+int region_file_name(char *file, size_t size, const char *name,
+                     const char *instance, uint64_t id) {
   if (!region_name_is_valid(name, false) ||
       (instance != NULL && !region_instance_is_valid(instance)))
     return region_failed(EINVAL);
-  int length = snprintf(path, size, "%s/%s%s%s.%s", dir, name,
+  int length = snprintf(file, size, "%s%s%s.%016" PRIx64, name,
                         instance != NULL ? "@" : "",
-                        instance != NULL ? instance : "", suffix);
+                        instance != NULL ? instance : "", id);
   return length >= 0 && (size_t)length < size ? 0 : region_failed(ENAMETOOLONG);
 }
 
@@ -74,6 +69,10 @@ bool region_title_split(struct region_title *title, const char *text,
 }
 
 size_t region_title_length(const char *file) {
-  const char *end = strrchr(file, '.');
-  return end != NULL && strcmp(end, ".sock") == 0 ? (size_t)(end - file) : 0;
+  enum { ID_DIGITS = 16 };
+  const char *id = strrchr(file, '.');
+  return id != NULL && strlen(id + 1) == ID_DIGITS &&
+                 strspn(id + 1, DIGITS "abcdef") == ID_DIGITS
+             ? (size_t)(id - file)
+             : 0;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The maximum length of the plugin name in collectd:
  * percore_host_<region>_<table>_<field>. */
@@ -22,19 +23,13 @@ bool region_table_name_is_valid(const char *name);
  */
 bool region_instance_is_valid(const char *instance);
 
-/* True for "*", which stands for the lowest number that is free. */
-bool region_instance_is_any(const char *instance);
-#define REGION_LAST_NUMBER 9999u
-#define REGION_LONGEST_NUMBER "9999"
-
 /* Returns true for UTF-8 without control characters, and for NULL. */
 bool region_text_is_valid(const char *text);
 
-/* Writes the path of a region's socket (suffix "sock") or lock file ("lock").
- * If dir is NULL, uses region_runtime_dir(). Returns 0, or -1 with EINVAL or
- * ENAMETOOLONG. */
-int region_path(char *path, size_t size, const char *dir, const char *name,
-                const char *instance, const char *suffix);
+/* Writes the name of a region's file, NAME[@INSTANCE].ID, where ID is 16
+ * hexadecimal digits. Returns 0, or -1 with EINVAL or ENAMETOOLONG. */
+int region_file_name(char *file, size_t size, const char *name,
+                     const char *instance, uint64_t id);
 
 /* The name of a region and instance as users write it, "gtpu" or
  * "gtpu@east". */
@@ -50,8 +45,8 @@ region_title_instance(const struct region_title *title) {
  * the title is not valid. */
 bool region_title_split(struct region_title *title, const char *text,
                         size_t length);
-/* Returns the length of the title in the file name of a socket
- * ("gtpu@east.sock"); 0 if the name does not end in ".sock". */
+/* Returns the length of the title in the name of a region's file; 0 if the name
+ * does not end in .ID. */
 size_t region_title_length(const char *file);
 
 /* Returns $PERCORE_RUNTIME_DIR, or /run/percore if that is not set. */

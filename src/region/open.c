@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "reader.h"
-#include "writer.h"
 
 #include "base/cancellation.h"
 
@@ -16,16 +15,13 @@ struct percore_reader {
   uint64_t producer;       /* the producer that the tile belongs to */
 };
 
-enum { HELLO_WAIT_MS = 1000 };
-
 int percore_open(struct percore_reader **opened, const char *region,
                  const char *instance) {
   struct percore_reader *reader = calloc(1, sizeof(*reader));
   *opened = NULL;
   if (reader == NULL)
     return -1;
-  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
-  if (region_reader_open(&reader->reader, region, instance, &options) != 0) {
+  if (region_reader_open(&reader->reader, region, instance, NULL) != 0) {
     percore_close(reader);
     return -1;
   }
@@ -42,20 +38,11 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
-/* The region may belong to this process, and this may be the thread that serves
- * it. */
-static enum region_event refresh(struct percore_reader *reader) {
-  if (region_reader_presence(reader->reader) != REGION_ALIVE &&
-      region_reader_connect(reader->reader) == 0)
-    region_serve_polled();
-  return region_reader_refresh(reader->reader);
-}
-
 int percore_refresh(struct percore_reader *reader) {
   NOT_CANCELLED;
-  enum region_event event = refresh(reader);
+  enum region_event event = region_reader_refresh(reader->reader);
   if (event == REGION_WENT)
-    event = refresh(reader);
+    event = region_reader_refresh(reader->reader);
   if (event == REGION_CAME)
     return 1;
   if (region_reader_presence(reader->reader) == REGION_ALIVE)

@@ -1,15 +1,20 @@
-/* owner.c: which thread holds a slot. A thread holds the robust mutex of its
- * slot, which the kernel releases when the thread ends in any way. Tids would
- * not do: a process has that of its first thread until it ends, those of other
- * threads are used again, and processes in different pid namespaces have the
- * same. Children that count in the region share the mutexes, but not the
- * numbers of the threads that took the slots. */
+/* owner.c: which thread holds a slot. A process notes the numbers of its own
+ * threads in memory of its own. A thread that ends gives its slots back
+ * (pthread_key_create(3)). Processes that share a region (`inherit`) also take
+ * a word for each slot in memory that they share, which says which process
+ * holds it. Nobody follows a pointer in that memory: a process can only take
+ * slots from others with it. */
 #include "percore_config.h"
 
-#include <linux/futex.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "process.h"
 #include "writer.h"
 
 #include "base/portable.h"
@@ -22,41 +27,112 @@ static __thread uint64_t own_number __attribute__((tls_model("initial-exec")));
  * was forked. */
 #define OF_PARENT UINT64_MAX
 
+/* ---------------------------------------------------------------------------
+ * The end of a thread
+ */
+
+static pthread_key_t key;
+
+/* Runs after all destructors of the application that may still count. */
+static void thread_ends(void *rounds_left) {
+  uintptr_t left = (uintptr_t)rounds_left;
+  if (left > 1)
+    (void)pthread_setspecific(key, (void *)(left - 1));
+  else
+    region_thread_ends();
+}
+
+static __attribute__((constructor)) void make_key(void) {
+  (void)pthread_key_create(&key, thread_ends);
+}
+
+/* For programs that end without percore_detach or percore_destroy. */
+static __attribute__((destructor)) void process_ends(void) {
+  region_process_ends();
+}
+
+/* ---------------------------------------------------------------------------
+ * Processes
+ */
+
+/* Names a process in a word: its pid, some bits of the time at which it started
+ * and of the number of its pid namespace. */
+enum { PID_BITS = 22, START_BITS = 26 };
+static uint64_t word_of(const struct region_header *process) {
+  return (uint64_t)process->pid_namespace << (PID_BITS + START_BITS) |
+         (process->pid_start & ((1u << START_BITS) - 1)) << PID_BITS |
+         (uint64_t)process->pid;
+}
+
+static uint64_t own_known; /* 0: unknown */
+static uint64_t own_word(void) {
+  struct region_header self;
+  if (own_known == 0) {
+    region_process_sign(&self);
+    own_known = word_of(&self);
+  }
+  return own_known;
+}
+
+/* True if the process that has taken a slot has ended. `exactly` also finds out
+ * whether its parent has not noticed yet, and whether its pid belongs to
+ * another process now. */
+static bool is_over(uint64_t own, uint64_t word, bool exactly) {
+  pid_t pid = (pid_t)(word & ((1u << PID_BITS) - 1));
+  if (word == 0 || (word ^ own) >> (PID_BITS + START_BITS) != 0)
+    return false;
+  if (kill(pid, 0) != 0)
+    return errno == ESRCH;
+  uint64_t start = exactly ? region_process_start(pid) : 0;
+  return start != 0 &&
+         ((start ^ word >> PID_BITS) & ((1u << START_BITS) - 1)) != 0;
+}
+
+static bool take_word(struct percore_region *region, uint32_t s, bool exactly) {
+  uint64_t own = own_word();
+  uint64_t word = __atomic_load_n(&region->owners[s], __ATOMIC_RELAXED);
+  return (word == 0 || is_over(own, word, exactly)) &&
+         __atomic_compare_exchange_n(&region->owners[s], &word, own, false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* ---------------------------------------------------------------------------
+ * Slots
+ */
+
 int region_owners_init(struct percore_region *region) {
   uint32_t count = region->header->slot_count;
-  pthread_mutexattr_t attributes;
-  region->owners_size = count * sizeof(*region->owners);
   region->holders = calloc(count, sizeof(*region->holders));
-  void *owners =
-      mmap(NULL, region->owners_size, PROT_READ | PROT_WRITE,
-           MAP_ANONYMOUS | (region->inherit ? MAP_SHARED : MAP_PRIVATE), -1, 0);
-  if (owners != MAP_FAILED)
-    region->owners = owners;
-  if (region->owners == NULL || region->holders == NULL)
+  if (region->holders == NULL)
     return -1;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  /* Only of these does musl tell the kernel, and so before_fork (create.c). */
-  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  int error = 0;
-  for (uint32_t s = 0; s < count && error == 0; s++)
-    error = pthread_mutex_init(&region->owners[s], &attributes);
-  pthread_mutexattr_destroy(&attributes);
-  return error == 0 ? 0 : region_failed(error);
+  if (!region->inherit)
+    return 0;
+  region->owners_size = count * sizeof(*region->owners);
+  void *owners = mmap(NULL, region->owners_size, PROT_READ | PROT_WRITE,
+                      MAP_ANONYMOUS | MAP_SHARED, -1, 0);
+  if (owners == MAP_FAILED)
+    return -1;
+  region->owners = owners;
+  return 0;
 }
 
-static uint32_t incarnation(const struct percore_region *region, uint32_t s) {
-  return region_incarnation(
-      __atomic_load_n(&region->slots[s].generation, __ATOMIC_RELAXED));
-}
-
-/* The thread that is noted may have ended, and a thread of another process may
- * have taken the slot since. */
 bool region_slot_is_held_here(const struct percore_region *region, uint32_t s) {
-  const struct slot_holder *holder = &region->holders[s];
-  return holder->thread != 0 && holder->thread != OF_PARENT &&
-         holder->incarnation == incarnation(region, s) &&
-         region_slot_has_owner(region, s);
+  uint64_t thread = region->holders[s].thread;
+  return thread != 0 && thread != OF_PARENT;
+}
+
+/* True if the thread has ended without the handler of its key. */
+static bool has_ended(const struct slot_holder *holder) {
+  return syscall(SYS_tgkill, getpid(), holder->tid, 0) != 0 && errno == ESRCH;
+}
+
+/* The block of a slot of the parent is a sink in this process; it is mapped
+ * again from the other mapping of the region. */
+static bool take_of_parent(struct percore_region *region, uint32_t s) {
+  void *block = region_block(region, s);
+  return mremap(region->again + ((unsigned char *)block - region->map), 0,
+                region->block_stride, MREMAP_MAYMOVE | MREMAP_FIXED,
+                block) == block;
 }
 
 uint64_t region_thread_number(void) {
@@ -66,30 +142,39 @@ uint64_t region_thread_number(void) {
   return own_number;
 }
 
-bool region_slot_take(struct percore_region *region, uint32_t s) {
-  if (region_slot_is_of_parent(region, s))
+bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
+  struct slot_holder *holder = &region->holders[s];
+  uint64_t before = holder->thread;
+  if (before != 0 && (!exactly || (before != OF_PARENT && !has_ended(holder))))
     return false;
-  int error = pthread_mutex_trylock(&region->owners[s]);
-  if (error == EOWNERDEAD)
-    error = pthread_mutex_consistent(&region->owners[s]);
-  if (error != 0)
+  if (region->inherit && (before == 0 || before == OF_PARENT) &&
+      !take_word(region, s, exactly))
     return false;
-  region->holders[s].incarnation = incarnation(region, s) + 1;
-  __atomic_store_n(&region->holders[s].thread, region_thread_number(),
-                   __ATOMIC_RELAXED);
+  if (before == OF_PARENT && !take_of_parent(region, s)) {
+    __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
+    return false;
+  }
+  holder->tid = portable_gettid();
+  __atomic_store_n(&holder->thread, region_thread_number(), __ATOMIC_RELAXED);
+  (void)pthread_setspecific(key, (void *)PTHREAD_DESTRUCTOR_ITERATIONS);
   return true;
 }
 
 void region_slot_leave(struct percore_region *region, uint32_t s) {
   __atomic_store_n(&region->holders[s].thread, 0, __ATOMIC_RELAXED);
-  pthread_mutex_unlock(&region->owners[s]);
+  if (region->inherit)
+    __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
 }
 
+/* The parent's slots are those that its threads held when it forked, whatever
+ * has become of them since: before_fork holds the lock. */
 bool region_owners_fork(struct percore_region *region) {
+  own_known = 0;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region_slot_is_held_here(region, s)) {
       region->holders[s].thread = OF_PARENT;
-      if (!region_memory_drop(region_block(region, s), region->block_stride))
+      if (!region_memory_drop(region_block(region, s), region->block_stride,
+                              true))
         return false;
     }
   return true;
@@ -104,11 +189,11 @@ bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
   return region->holders[s].thread == OF_PARENT;
 }
 
-/* Taking the mutex would also tell, but would keep others from taking the slot
- * meanwhile. */
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {
-  unsigned word = portable_mutex_word(&region->owners[s]);
-  return word != 0 && (word & FUTEX_OWNER_DIED) == 0;
+  if (!region->inherit)
+    return region->holders[s].thread != 0;
+  uint64_t word = __atomic_load_n(&region->owners[s], __ATOMIC_ACQUIRE);
+  return word != 0 && !is_over(own_word(), word, true);
 }
 
 uint32_t region_attached_slots(const struct percore_region *region) {

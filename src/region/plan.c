@@ -107,13 +107,6 @@ static void describe_table(struct region_plan *plan,
   record->reset_offset = (table->flags & PERCORE_NO_RESET) == 0;
 }
 
-/* The number that "*" stands for is written later, in the place of the longest.
- */
-static const char *instance_of(const struct percore_options *options) {
-  return region_instance_is_any(options->instance) ? REGION_LONGEST_NUMBER
-                                                   : options->instance;
-}
-
 static bool describe_all(struct region_plan *plan, const char *name,
                          const struct percore_table *tables,
                          uint32_t table_count,
@@ -131,7 +124,7 @@ static bool describe_all(struct region_plan *plan, const char *name,
   bool whole = plan->tables != NULL && plan->fields != NULL;
   fputc('\0', strings.pool);
   plan->header.name = add_string(&strings, name);
-  plan->header.instance = add_string(&strings, instance_of(options));
+  plan->header.instance = add_string(&strings, options->instance);
   for (uint32_t t = 0; t <= table_count && whole; t++)
     describe_table(plan, t == 0 ? &core_table : &tables[t - 1], &strings);
   whole &= ferror(strings.pool) == 0;
@@ -184,7 +177,7 @@ static bool make(struct region_plan *plan, const char *name,
       REGION_LIMIT(COUNTS, "number of slots (cores and extra slots)", slots, 1,
                    REGION_MAX_SLOTS),
       REGION_LIMITS_END};
-  if (!region_schema_is_valid(name, instance_of(options), tables, table_count,
+  if (!region_schema_is_valid(name, options->instance, tables, table_count,
                               fault) ||
       !rows_are_declared(tables, table_count, fault) ||
       !region_within(limits, fault) ||

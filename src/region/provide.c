@@ -8,10 +8,12 @@
 
 int region_provide(struct percore_region *region, uint64_t offset,
                    uint64_t length) {
-  if (length == 0)
+  if (length == 0 || region->is_whole)
     return 0;
-  return region_memory_provide(region->memfd, region->map, offset, length,
-                               region->page_size, &region->room);
+  int rc = region_memory_provide(region->map, offset, length, region->page_size,
+                                 &region->room);
+  region->is_full = rc != 0 && errno == ENOSPC;
+  return region->is_full ? region_failed(ENOMEM) : rc;
 }
 
 static int make_huge(struct percore_region *region, uint64_t offset,
@@ -55,8 +57,6 @@ static uint32_t whole_steps(const struct region_table *table, uint64_t rows) {
 }
 
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
-  if (region_is_huge(region))
-    return 0;
   uint64_t block = region_block_offset(region, slot);
   if (region_provide(region, block, sizeof(struct percore_slot_head)) != 0)
     return -1;
@@ -64,8 +64,7 @@ int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
     const struct region_table *table = &region->tables[t];
     uint64_t rows = region->state[t].rows_reserved;
     if (region->is_child) /* the parent may have added rows */
-      rows = MAX(rows,
-                 whole_steps(table, region_live(region, table)->rows_in_use));
+      rows = MAX(rows, whole_steps(table, region_rows_in_use(region, table)));
     if (table->storage == PERCORE_PER_CORE &&
         region_provide(region, block + table->slot_offset,
                        MAX(rows, 1) * table->row_stride) != 0)
@@ -81,9 +80,8 @@ int region_provide_rows(struct percore_region *region, uint32_t t,
   if (rows <= state->rows_reserved)
     return 0;
   uint32_t to = whole_steps(table, rows);
-  if (!region_is_huge(region) &&
-      for_each_array(region, table, state->rows_reserved, to, region_provide) !=
-          0)
+  if (for_each_array(region, table, state->rows_reserved, to, region_provide) !=
+      0)
     return -1;
   state->rows_reserved = to;
   return 0;
@@ -97,7 +95,7 @@ static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
   if (region_provide_rows(region, t, MIN(rows + 1, table->max_rows)) != 0)
     return -1;
   uint32_t now = region->state[t].rows_reserved;
-  if (now > before && !region_is_huge(region))
+  if (now > before && !region->is_whole)
     (void)for_each_array(region, table, 0, now, make_huge);
   return 0;
 }

@@ -27,9 +27,6 @@ struct region_reader;
 
 struct region_reader_options {
   const char *runtime_dir; /* NULL: use region_runtime_dir() */
-  /* How long region_reader_refresh may wait for a new producer's HELLO, unless
-   * the last producer was waited for in vain. */
-  int hello_wait_ms;
   /* True: forked children do not inherit the mapping. */
   bool keep_from_children;
   /* Returns false if the regions of a user must not be read. If NULL, the
@@ -45,17 +42,20 @@ enum region_event {
 };
 
 enum region_presence {
-  REGION_ABSENT, /* no process serves the region, or the region was refused */
-  REGION_SILENT, /* a process listens but does not answer */
+  REGION_ABSENT, /* there is no file of it, or it was refused */
   REGION_ALIVE,
   REGION_LEFT /* the producer is gone; its last values can still be read */
 };
 
-/* Creates a reader that is not connected yet. Returns 0, or -1 with EINVAL,
+/* Creates a reader of the newest file of a name: that of a producer that is
+ * alive, or else the last counts of one that was. Returns 0, or -1 with EINVAL,
  * ENAMETOOLONG or ENOMEM. */
 int region_reader_open(struct region_reader **reader, const char *name,
                        const char *instance,
                        const struct region_reader_options *options);
+/* Creates a reader of one file. */
+int region_reader_open_file(struct region_reader **reader, const char *file,
+                            const struct region_reader_options *options);
 void region_reader_close(struct region_reader *reader);
 
 /* Makes the reader refuse a region if reading it needs more memory than the
@@ -63,50 +63,37 @@ void region_reader_close(struct region_reader *reader);
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
-/* Tells the reader whether its socket exists, if the caller knows: one that
- * does not exist is not looked up, because a look-up in vain takes the lock of
- * the directory, which another process may hold for ever. */
-void region_reader_find(struct region_reader *reader, bool found);
-
-/* Starts to connect, unless the reader is already connecting. The next refresh
- * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
- * ENOTSOCK if no process serves the region. */
-int region_reader_connect(struct region_reader *reader);
-
-/* Returns the user whose process listened when region_reader_connect was
- * called, until the next refresh, or -1 if connecting failed. */
-uid_t region_reader_listener(const struct region_reader *reader);
-
-/* Checks whether the producer is alive, and connects if the reader is not
- * connected. A producer with too many connections closes some of them, so the
- * end of a connection does not mean that the producer is gone. The producer is
- * gone if its process has ended, nobody listens, or another region answers.
- * Until one of these is known, the producer counts as alive, and
- * region_reader_errno returns the error of the attempt to reconnect. */
+/* Looks whether somebody can still write to the file, and opens a file if none
+ * is read. Takes a microsecond, and never waits for a producer. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
-/* Unmaps the pages that have been read, because they count as this process's
+/* After a reading: closes the file, which the next reading opens again, and
+ * unmaps the pages that have been read, because they count as this process's
  * memory. The next reading maps them again, for which it needs a fifth of its
  * time. */
 void region_reader_give_back(struct region_reader *reader);
 
-/* Gives back the memory of a producer that is gone, unless it may return. Its
- * values can then no longer be read. */
+/* True if values could not be read, because the file was truncated or removed:
+ * some that were read since the last refresh may be 0 in their place. The next
+ * refresh returns REGION_WENT. */
+bool region_reader_is_cut(const struct region_reader *reader);
+
+/* Gives back the memory of a producer that is gone. Its values can then no
+ * longer be read. */
 void region_reader_forget(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
-/* Return why the reader has no region or no connection: as a fault, as an errno
- * (0 if nothing is wrong), and as one line with the path of the socket ("" if
- * nothing is wrong). The line is valid until region_reader_error is called
- * again. */
+/* Return why the reader has no region: as a fault, as an errno (0 if nothing is
+ * wrong), and as one line with the path of the file ("" if nothing is wrong).
+ * The line is valid until region_reader_error is called again. */
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
 const char *region_reader_error(struct region_reader *reader);
 
-/* Returns the path of the socket. */
-const char *region_reader_path(const struct region_reader *reader);
+/* Returns the name of the file that is read or was read last; "": none. */
+const char *region_reader_file(const struct region_reader *reader);
 
 /* Returns NULL if the reader has no region. Otherwise the pointer is valid
  * until refresh returns REGION_CAME. */
@@ -126,18 +113,8 @@ uid_t region_reader_uid(const struct region_reader *reader);
  * a debugger. Its values can be read, but do not change. */
 bool region_reader_is_stopped(const struct region_reader *reader);
 
-/* True if the producer that was read last may serve the same region again: it
- * has not closed the region, and its process may still run. */
-bool region_reader_may_return(const struct region_reader *reader);
-
 /* True if the last producer that went away had called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
-
-/* Asks the producer to reset a row of a table. UINT32_MAX means all rows or all
- * tables. Returns 0, or -1 with
- * errno, such as EPERM, ETIMEDOUT or ENODEV. */
-int region_reader_reset(struct region_reader *reader, uint32_t table,
-                        uint32_t row, int wait_ms);
 
 /* Return how many attach calls found no free slot, and how many row_add calls
  * found no free row or memory. */
@@ -168,9 +145,18 @@ void region_reader_refusals(struct region_reader *reader,
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
+/* The records of some slots, which are loaded together. */
+enum { REGION_SLOT_WORDS = 64 };
+struct region_slot_states {
+  bool exactly; /* finds threads of killed processes, for a system call each */
+  uint32_t first, count;
+  uint64_t words[REGION_SLOT_WORDS];
+};
+
 /* Returns the state of a slot. Sets *core to the core that the slot counts for,
  * to PERCORE_NO_CORE, or to -1 if the region has no such core. */
 enum region_state region_reader_slot_state(struct region_reader *reader,
+                                           struct region_slot_states *slots,
                                            uint32_t slot, int *core);
 /* Describes a slot. The state is REGION_FREE if the slot has never been used,
  * or if the slot counts for a core that the region does not have. */

@@ -1,8 +1,11 @@
 /* reader_rows.c: reads slots, counts rows, and reads the names of rows. */
 #include "percore_config.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "reader.h"
 #include "view.h"
@@ -12,8 +15,7 @@
  */
 
 uint32_t region_reader_slots(const struct region_reader *reader) {
-  return reader->view.map != NULL ? reader->view.directory.header.slot_count
-                                  : 0;
+  return reader->view.size > 0 ? reader->view.directory.header.slot_count : 0;
 }
 
 /* Returns the core from a slot's record, which is untrusted data, or -1 if the
@@ -29,19 +31,36 @@ static uint64_t slot_offset(const struct region_header *header, uint32_t s) {
   return header->slots_offset + (uint64_t)s * header->slot_size;
 }
 
+/* A process that shares the region may have been killed, which only the reader
+ * notices at once. */
+static enum region_state state_of(const struct region_reader *reader,
+                                  uint64_t generation, int32_t tid) {
+  enum region_state state = region_state(generation);
+  bool is_over = state == REGION_LIVE && tid > 0 && reader->pid > 0 &&
+                 kill(tid, 0) != 0 && errno == ESRCH;
+  return is_over ? REGION_GONE : state;
+}
+
 /* The core of a slot never changes once the slot is used, so it is loaded
  * without a second look at the generation word. */
 enum region_state region_reader_slot_state(struct region_reader *reader,
+                                           struct region_slot_states *slots,
                                            uint32_t s, int *core) {
   const struct region_header *header = &reader->view.directory.header;
+  uint32_t all = region_reader_slots(reader), size = header->slot_size / 8;
   struct region_slot slot;
-  if (s >= region_reader_slots(reader))
+  if (s >= all)
     return REGION_FREE;
-  region_view_load(&reader->view, slot_offset(header, s),
-                   offsetof(struct region_slot, since_boottime_ns) / 8, 0,
-                   (uint64_t *)(void *)&slot);
+  if (s < slots->first || s >= slots->first + slots->count) {
+    slots->first = s;
+    slots->count = MIN(all - s, (uint32_t)REGION_SLOT_WORDS / size);
+    region_view_load(&reader->view, slot_offset(header, s),
+                     (size_t)slots->count * size, 0, slots->words);
+  }
+  memcpy(&slot, slots->words + (size_t)(s - slots->first) * size, sizeof(slot));
   *core = core_of(header, slot.core);
-  return region_state(slot.generation);
+  return slots->exactly ? state_of(reader, slot.generation, slot.tid)
+                        : region_state(slot.generation);
 }
 
 /* Copies the record of a slot. If it changes at every attempt, the copy may mix
@@ -73,11 +92,11 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
   int core = core_of(&view->directory.header, record.core);
   if (region_state(record.generation) == REGION_FREE || core == -1)
     return;
-  *slot =
-      (struct region_slot_view){.state = region_state(record.generation),
-                                .core = core,
-                                .tid = record.tid,
-                                .since_boottime_ns = record.since_boottime_ns};
+  *slot = (struct region_slot_view){
+      .state = state_of(reader, record.generation, record.tid),
+      .core = core,
+      .tid = record.tid,
+      .since_boottime_ns = record.since_boottime_ns};
   memcpy(slot->name, record.name, sizeof(slot->name));
   slot->name[sizeof(slot->name) - 1] = '\0';
   region_view_load(view, region_view_block(view, s), sizeof(head) / 8, 0,

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "message.h"
 #include "writer.h"
 
 static bool is_reset(const struct region_field *field) {
@@ -22,7 +21,7 @@ static bool sum_patiently(const struct percore_region *region,
   for (int i = 0; i < TRIES; i++) {
     if (region_row_sum(region, table, row))
       return true;
-    region_pause(1);
+    region_pause();
   }
   /* Reset an OWNED row anyway: its owner is unknown, and may have died inside a
    * section. */
@@ -57,7 +56,7 @@ static int reset_rows(struct percore_region *region, uint32_t t, uint32_t row) {
                ? reset_row(region, table, row)
                : region_failed(ENOENT);
   int rc = 0;
-  uint64_t rows = region_live(region, table)->rows_in_use;
+  uint64_t rows = region_rows_in_use(region, table);
   for (uint32_t r = 0; r < rows && rc == 0; r++)
     if (region_row_is_live(region, table, r))
       rc = reset_row(region, table, r);

@@ -148,7 +148,7 @@ static bool has_name(const struct percore_region *region,
 static int find_in_child(const struct percore_region *region, uint32_t t,
                          const struct padded_name *name, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
-  uint64_t rows = region_live(region, table)->rows_in_use;
+  uint64_t rows = region_rows_in_use(region, table);
   uint32_t found;
   if (!key_index_find(&region->state[t].names, name->words, &found) ||
       !has_name(region, table, found, name))
@@ -249,7 +249,7 @@ void region_clear_gauges(struct percore_region *region, uint32_t slot) {
       continue;
     unsigned char *rows = region_at(region, region_block_offset(region, slot) +
                                                 table->slot_offset);
-    for (uint64_t r = 0; r < region_live(region, table)->rows_in_use; r++)
+    for (uint64_t r = 0; r < region_rows_in_use(region, table); r++)
       for (uint32_t f = 0; f < table->field_count; f++) {
         const struct region_field *field =
             &region->fields[table->first_field + f];

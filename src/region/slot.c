@@ -16,9 +16,10 @@
 
 /* Looking for a slot and taking it are one step, because threads of other
  * processes may take slots at the same time. */
-static bool take(struct percore_region *region, uint32_t s, uint32_t *taken) {
+static bool take(struct percore_region *region, uint32_t s, bool exactly,
+                 uint32_t *taken) {
   *taken = s;
-  return region_slot_take(region, s);
+  return region_slot_take(region, s, exactly);
 }
 
 /* Takes an extra slot: one that counts for the core already, or else one that
@@ -26,7 +27,7 @@ static bool take(struct percore_region *region, uint32_t s, uint32_t *taken) {
  * been used counts for its core for ever, because readers sum what it has. */
 enum extra { OF_CORE, UNUSED, ANY };
 static bool take_extra_slot(struct percore_region *region, int core,
-                            enum extra last, uint32_t *taken) {
+                            enum extra last, bool exactly, uint32_t *taken) {
   const struct region_header *header = region->header;
   for (enum extra pass = OF_CORE; pass <= last; pass++)
     for (uint32_t s = header->core_count; s < header->slot_count; s++) {
@@ -35,7 +36,7 @@ static bool take_extra_slot(struct percore_region *region, int core,
       bool suits = pass == OF_CORE  ? !unused && slot->core == core
                    : pass == UNUSED ? unused
                                     : true;
-      if (!suits || !take(region, s, taken))
+      if (!suits || !take(region, s, exactly, taken))
         continue;
       if (pass != UNUSED || region_state(slot->generation) == REGION_FREE)
         return true;
@@ -47,9 +48,10 @@ static bool take_extra_slot(struct percore_region *region, int core,
 /* Takes the slot of another core on which the thread may run, so that the
  * counts of a thread that is not pinned are not lost. */
 static bool take_other_core(struct percore_region *region,
-                            const cpu_set_t *cpus, uint32_t *taken) {
+                            const cpu_set_t *cpus, bool exactly,
+                            uint32_t *taken) {
   for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
-    if (CPU_ISSET((size_t)s, cpus) && take(region, s, taken))
+    if (CPU_ISSET((size_t)s, cpus) && take(region, s, exactly, taken))
       return true;
   return false;
 }
@@ -59,14 +61,15 @@ static bool take_other_core(struct percore_region *region,
  * the thread will be pinned to the core later, or the core is wrong and the
  * core's own slot should stay free for another thread. */
 static bool take_any_slot(struct percore_region *region, int core, bool may_run,
-                          const cpu_set_t *cpus, uint32_t *taken) {
+                          const cpu_set_t *cpus, bool exactly,
+                          uint32_t *taken) {
   if (core == PERCORE_NO_CORE)
-    return take_extra_slot(region, core, ANY, taken);
-  if (!may_run && take_extra_slot(region, core, UNUSED, taken))
+    return take_extra_slot(region, core, ANY, exactly, taken);
+  if (!may_run && take_extra_slot(region, core, UNUSED, exactly, taken))
     return true;
-  return take(region, (uint32_t)core, taken) ||
-         take_extra_slot(region, core, ANY, taken) ||
-         take_other_core(region, cpus, taken);
+  return take(region, (uint32_t)core, exactly, taken) ||
+         take_extra_slot(region, core, ANY, exactly, taken) ||
+         take_other_core(region, cpus, exactly, taken);
 }
 
 /* Warns once per region, because programs that attach their threads before they
@@ -139,7 +142,8 @@ static int attach(struct percore_region *region, const char *name, int core,
                  CPU_ISSET((size_t)core, &cpus);
   if (!may_run)
     warn_of_affinity(region, name, core);
-  if (!take_any_slot(region, core, may_run, &cpus, taken))
+  if (!take_any_slot(region, core, may_run, &cpus, false, taken) &&
+      !take_any_slot(region, core, may_run, &cpus, true, taken))
     return region_failed(ENOSPC);
   if (!region_places_make(region, *taken)) {
     region_slot_leave(region, *taken);
@@ -154,7 +158,6 @@ static int attach(struct percore_region *region, const char *name, int core,
     }
   }
   begin_slot(region, *taken, core, name);
-  region_server_avoid_slots(region);
   return 0;
 }
 
@@ -162,11 +165,11 @@ static int attach(struct percore_region *region, const char *name, int core,
  * processes, which also counts such threads; for another reason once for each
  * process. */
 static void refuse(struct percore_region *region, const char *name, int error) {
-  struct region_header *header = region->header;
+  const struct region_header *header = region->header;
   bool is_said = region->warned_refusal;
   if (error == ENOSPC)
-    is_said =
-        __atomic_fetch_add(&header->attach_refused, 1, __ATOMIC_RELAXED) > 0;
+    is_said = __atomic_fetch_add(&region->shared->attach_refused, 1,
+                                 __ATOMIC_RELAXED) > 0;
   else
     region->warned_refusal = true;
   if (is_said)
@@ -341,7 +344,8 @@ void region_decide(struct seat *seat) {
 percore_slot_t percore_this_slot(struct percore_region *region) {
   if (last_attached.region == region && region != NULL)
     return (percore_slot_t){&last_attached.seat->handle};
-  if (region == NULL || region->is_sink)
+  if (region == NULL || region->is_sink ||
+      (region->is_child && !region->inherit))
     return (percore_slot_t){&region_no_seat(region)->handle};
   struct seat *seat = first_seat(region);
   while (seat != NULL && !is_own(seat))
@@ -393,37 +397,14 @@ int percore_detach(percore_slot_t slot) {
   bool own = is_own(seat);
   if (own)
     detach(seat);
-  region_server_avoid_slots(seat->region);
   region_unlock(seat->region);
   return own ? 0 : region_failed(EINVAL);
 }
 
 void region_detach_own(struct percore_region *region) {
-  if (!region_lock(region))
-    return;
   for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
     if (is_own(seat)) {
       region_close_section(&seat->handle.head->sequence);
       detach(seat);
     }
-  region_unlock(region);
-}
-
-void region_release_ended(struct percore_region *region) {
-  if (!region_lock(region))
-    return;
-  bool changed = region->inherit; /* children may have attached */
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
-    enum region_state state = region_state(region->slots[s].generation);
-    if ((state == REGION_LIVE || state == REGION_CHANGING) &&
-        region_slot_take(region, s)) {
-      region_close_section(&region_block(region, s)->sequence);
-      leave_ended(region, s);
-      end_slot(region, s);
-      changed = true;
-    }
-  }
-  if (changed)
-    region_server_avoid_slots(region);
-  region_unlock(region);
 }

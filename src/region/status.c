@@ -22,14 +22,14 @@ static const struct {
              "systemd-tmpfiles --create --prefix=/run/percore"},
     {EACCES, "give this user write access to the directory; percore(3), "
              "DEPLOYMENT"},
-    {EPERM, "remove the other user's socket or lock file of this name; "
-            "percore(3), DEPLOYMENT"},
-    {ETIMEDOUT, "a process holds the lock of the directory: end it"},
-    {EADDRINUSE, "another process serves this name; give each process an "
-                 "instance of its own, such as \"*\""},
-    {EINVAL, "check that the kernel supports huge pages of 2 MiB"},
+    {ENOSPC, "remove files from the file system of the directory, or make it "
+             "larger"},
+    {EDQUOT, "remove files from the file system of the directory, or make it "
+             "larger"},
     {ENAMETOOLONG, "shorten the path of the runtime directory"},
-    {ENOMEM, "raise the memory limit, or declare fewer rows or cores"},
+    {ENOMEM, "raise the memory limit or the size of the directory's file "
+             "system, or declare fewer rows or cores"},
+    {ENOSYS, "percore needs Linux 5.14"},
     {EFBIG, "raise RLIMIT_FSIZE (LimitFSIZE= in systemd) to the region's "
             "size"},
 };
@@ -54,13 +54,11 @@ static void say_why(char *reason, size_t size, const char *name,
     return;
   }
   bool has_instance = instance != NULL && instance[0] != '\0';
-  bool no_huge_pages = options->huge_pages && fault->error == ENOMEM;
   snprintf(reason, size,
            "region '%.50s%s%.30s' is not served in %.50s: %.40s; %.110s", name,
            has_instance ? "@" : "", has_instance ? instance : "",
            dir != NULL ? dir : region_runtime_dir(), strerror(fault->error),
-           no_huge_pages ? "raise /proc/sys/vm/nr_hugepages"
-                         : advice_for(fault->error));
+           advice_for(fault->error));
 }
 
 /* A program that retries forever must neither exhaust memory nor repeat its
@@ -84,30 +82,6 @@ struct percore_region *region_make_sink(const char *name,
   if (strcmp(sink->failure.reason, before->failure.reason) != 0)
     region_say(sink, "%s. Its counts are lost", sink->failure.reason);
   return sink;
-}
-
-/* Says why readers cannot find a region that counts. */
-static void say_unserved(const struct percore_region *region, int error,
-                         char *reason, size_t size) {
-  const struct region_fault fault = {.error = error};
-  const char *strings = region_at(region, region->header->strings_offset);
-  const struct region_claim *claim = &region->server.claim;
-  char dir[REGION_PATH_SIZE];
-  memcpy(dir, claim->socket_path, sizeof(dir));
-  *strrchr(dir, '/') = '\0';
-  const struct percore_options options = {
-      .runtime_dir = dir,
-      .instance = claim->number_at != 0 ? "*" /* it has no number yet */
-                                        : strings + region->header->instance};
-  say_why(reason, size, strings + region->header->name, &options, &fault);
-}
-
-void region_warn_unserved(const struct percore_region *region) {
-  struct percore_region_status status;
-  say_unserved(region, region->unserved, status.reason, sizeof(status.reason));
-  region_say(region,
-             "%s. The library tries again every two seconds; no count is lost",
-             status.reason);
 }
 
 /* ---------------------------------------------------------------------------
@@ -150,19 +124,25 @@ bool region_rows_refused(char *text, size_t size,
 /* Describes what the region has refused. */
 static void say_refusals(const struct percore_region *region, char *text,
                          size_t size) {
-  const struct region_header *header = region->header;
-  struct region_refusals refusals = {.attaches = header->attach_refused,
-                                     .adds_postponed = header->adds_postponed,
+  const struct region_header *header = region->header, *shared = region->shared;
+  uint64_t by = shared->postponed_by;
+  struct region_refusals refusals = {.attaches = shared->attach_refused,
+                                     .adds_postponed = shared->adds_postponed,
                                      .extra_slots = header->slot_count -
                                                     header->core_count};
-  if (header->postponed_by > 0 && header->postponed_by <= header->slot_count) {
-    const struct region_slot *slot = &region->slots[header->postponed_by - 1];
+  if (by > 0 && by <= header->slot_count) {
+    const struct region_slot *slot = &region->slots[by - 1];
     refusals.tid = slot->tid;
     memcpy(refusals.name, slot->name, sizeof(refusals.name));
   }
-  if (!region_slots_refused(text, size, &refusals) &&
-      !region_rows_refused(text, size, &refusals))
-    text[0] = '\0';
+  if (region_slots_refused(text, size, &refusals) ||
+      region_rows_refused(text, size, &refusals))
+    return;
+  snprintf(text, size, "%s",
+           region->is_full ? "there is no memory for more rows or threads: the "
+                             "file system of the runtime directory is full; "
+                             "remove files from it, or make it larger"
+                           : "");
 }
 
 static struct percore_region_status status_of(struct percore_region *region) {
@@ -172,21 +152,15 @@ static struct percore_region_status status_of(struct percore_region *region) {
     return (struct percore_region_status){
         .error = ENODEV,
         .reason = "the region belongs to the parent process; create another "
-                  "region in this process, with its own instance"};
-  int error = region->server.error;
+                  "region in this process"};
   struct percore_region_status status = {
-      .served = error == 0,
-      .error = error,
-      .readers = region_server_readers(region),
+      .served = 1,
       .slots = region->header->slot_count,
       .slots_attached = region_attached_slots(region),
-      .attaches_refused = region->header->attach_refused,
+      .attaches_refused = region->shared->attach_refused,
       .adds_refused = count_refused_adds(region),
-      .adds_postponed = region->header->adds_postponed};
-  if (error != 0)
-    say_unserved(region, error, status.reason, sizeof(status.reason));
-  else
-    say_refusals(region, status.reason, sizeof(status.reason));
+      .adds_postponed = region->shared->adds_postponed};
+  say_refusals(region, status.reason, sizeof(status.reason));
   region_unlock(region);
   return status;
 }

@@ -174,12 +174,11 @@ static struct copy slot_copy(const struct region_view *view, uint32_t t,
                        .core = -1};
 }
 
-/* Like region_load_checked, for cells of which some may be in holes. */
+/* Like region_load_checked, for cells in a file. */
 static bool load_checked(struct region_view *view, uint64_t sequence,
                          uint64_t cells, size_t count, uint64_t ahead,
                          uint64_t *values) {
   for (int i = 0; i < REGION_TRIES; i++) {
-    region_view_forget(view);
     uint64_t before = region_view_word(view, sequence);
     region_view_load(view, cells, count, ahead, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -231,7 +230,6 @@ static void load_copy(struct region_view *view, uint32_t t,
                       uint64_t *values, uint8_t *torn) {
   const struct region_table *table = &view->directory.tables[t];
   if (copy->sequence != 0) {
-    region_view_forget(view);
     uint64_t before = region_view_word(view, copy->sequence);
     load_rows(view, t, copy, first, count, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -267,18 +265,17 @@ struct group {
  * at a time: 0.66 ns per cell with this prefetch, 0.73 ns with the prefetch of
  * cells.c, and 0.82 ns without a prefetch (16 slots). Returns false if a writer
  * was inside a section during the reads; the sums are then useless. */
-static bool sum_copies(const struct region_view *view,
-                       const struct group *group, uint64_t offset, size_t cells,
-                       uint64_t *sums) {
+static bool sum_copies(struct region_view *view, const struct group *group,
+                       uint64_t offset, size_t cells, uint64_t *sums) {
   uint64_t before[SLOTS_AT_ONCE];
   const uint64_t *copies[SLOTS_AT_ONCE], *ends[SLOTS_AT_ONCE];
   for (uint32_t k = 0; k < group->count; k++) {
     const struct copy *copy = &group->copies[k];
-    before[k] = region_load_acquire(region_view_words(view, copy->sequence));
+    before[k] = region_view_word(view, copy->sequence);
     if (before[k] & 1)
       return false;
-    copies[k] = region_view_words(view, copy->rows + offset);
-    ends[k] = region_view_words(view, copy->ahead);
+    copies[k] = region_view_place(view, copy->rows + offset);
+    ends[k] = region_view_place(view, copy->ahead);
   }
   size_t c = 0;
   for (; c + LINE <= cells; c += LINE) {
@@ -302,8 +299,7 @@ static bool sum_copies(const struct region_view *view,
   }
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (uint32_t k = 0; k < group->count; k++)
-    if (region_load(region_view_words(view, group->copies[k].sequence)) !=
-        before[k])
+    if (region_view_word(view, group->copies[k].sequence) != before[k])
       return false;
   return true;
 }
@@ -328,22 +324,14 @@ static void add_each(struct region_view *view, struct region_tile *tile,
 }
 
 /* True if sum_copies can be used: nothing but sums is wanted, and the rows are
- * consecutive cells without holes. */
-static bool is_plain(struct region_view *view, const struct region_tile *tile,
-                     const struct group *group, uint32_t first,
-                     uint32_t count) {
+ * consecutive cells that can be loaded where they are. */
+static bool is_plain(const struct region_view *view,
+                     const struct region_tile *tile) {
   const struct region_table *table = &view->directory.tables[tile->table];
-  if (!view->known[tile->table].all_sums || tile->columns > CELLS_AT_ONCE ||
-      (tile->want & REGION_WANT_CORES) ||
-      table->row_stride != 8 * tile->columns)
-    return false;
-  for (uint32_t k = 0; k < group->count; k++)
-    if (!region_view_has(view, group->copies[k].sequence, 8) ||
-        !region_view_has(
-            view, group->copies[k].rows + (uint64_t)first * table->row_stride,
-            (uint64_t)count * table->row_stride))
-      return false;
-  return true;
+  return view->known[tile->table].all_sums && tile->columns <= CELLS_AT_ONCE &&
+         !(tile->want & REGION_WANT_CORES) &&
+         table->row_stride == 8 * tile->columns &&
+         region_view_place(view, 0) != NULL;
 }
 
 /* Adds rows of a group of slots to the tile. Sums the slots together until a
@@ -355,7 +343,7 @@ static void add_group(struct region_view *view, struct region_tile *tile,
   uint64_t sums[CELLS_AT_ONCE];
   uint32_t columns = tile->columns;
   uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
-  bool together = is_plain(view, tile, group, first, count);
+  bool together = is_plain(view, tile);
   for (uint32_t i = 0; i < count; i += rows_at_once) {
     uint32_t row = first + i, rows = MIN(rows_at_once, count - i);
     uint64_t *totals = tile->totals + (size_t)(row - tile->first_row) * columns;
@@ -375,11 +363,14 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
   struct region_view *view = &reader->view;
   enum { USED = 1, LIVE = 2 };
   struct group group = {.count = 0};
+  struct region_slot_states slots = {.exactly =
+                                         !view->known[tile->table].all_sums};
   bool any_live = false;
   memset(tile->core_used, 0, tile->core_count);
   for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
     int core;
-    enum region_state state = region_reader_slot_state(reader, s, &core);
+    enum region_state state =
+        region_reader_slot_state(reader, &slots, s, &core);
     if (state == REGION_FREE)
       continue;
     if (group.count == SLOTS_AT_ONCE)
@@ -469,45 +460,53 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
                        uint32_t i, uint32_t *tries) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
-  const uint64_t *word =
-      region_view_words(&reader->view, table->generations_offset) +
-      tile->first_row + i;
+  uint64_t word = table->generations_offset + 8ull * (tile->first_row + i);
   for (int k = 0; *tries > 0 && k < REGION_TRIES; k++, --*tries) {
-    uint64_t generation = region_load(word);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    uint64_t generation = region_view_word(&reader->view, word);
     tile->generations[i] = generation;
     if (!is_object(generation))
       continue;
     read_rows(reader, tile, tile->first_row + i, 1);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (region_load(word) == generation)
+    if (region_view_word(&reader->view, word) == generation)
       return;
   }
   tile->generations[i] = REGION_CHANGING;
 }
 
-/* Reads the rows again whose generation word has changed. Usually there are
- * none, which is found out without a branch for each row. A row that had never
- * been used may be in a hole. */
-static void check_rows(struct region_reader *reader, struct region_tile *tile) {
-  struct region_view *view = &reader->view;
-  const struct region_table *table = &view->directory.tables[tile->table];
-  const uint64_t *generations = tile->generations;
-  uint64_t offset = table->generations_offset + 8ull * tile->first_row;
-  const uint64_t *words = region_view_words(view, offset);
+/* Checks the generation words that were just loaded again. Usually none has
+ * changed, which is found out without a branch for each row. */
+static void check_words(struct region_reader *reader, struct region_tile *tile,
+                        uint32_t first, uint32_t count, const uint64_t *words,
+                        uint32_t *tries) {
+  const uint64_t *generations = tile->generations + first;
   uint64_t changes = 0, all = REGION_LIVE; /* a bit of GONE, too */
-  uint32_t tries = limit_tries(reader, table), rows = tile->rows;
-  bool no_hole = rows > 0 && region_view_has(view, offset, 8ull * rows);
-  for (uint32_t i = 0; no_hole && i < rows; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     changes |= region_load(&words[i]) ^ generations[i];
     all &= generations[i];
   }
-  if (no_hole && changes == 0 && all != 0)
+  if (changes == 0 && all != 0)
     return;
-  for (uint32_t i = 0; i < rows; i++)
+  for (uint32_t i = 0; i < count; i++)
     if (generations[i] != 0 && (region_load(&words[i]) != generations[i] ||
                                 !is_object(generations[i])))
-      read_again(reader, tile, i, &tries);
+      read_again(reader, tile, first + i, tries);
+}
+
+/* Reads the rows again whose generation word has changed. */
+static void check_rows(struct region_reader *reader, struct region_tile *tile) {
+  struct region_view *view = &reader->view;
+  const struct region_table *table = &view->directory.tables[tile->table];
+  uint64_t offset = table->generations_offset + 8ull * tile->first_row;
+  uint64_t loaded[CELLS_AT_ONCE];
+  uint32_t tries = limit_tries(reader, table);
+  for (uint32_t i = 0, count; i < tile->rows; i += count, offset += 8 * count) {
+    const uint64_t *words = region_view_place(view, offset);
+    count = MIN(tile->rows - i, (uint32_t)CELLS_AT_ONCE);
+    if (words == NULL)
+      region_view_load(view, offset, count, offset, loaded);
+    check_words(reader, tile, i, count, words != NULL ? words : loaded, &tries);
+  }
 }
 
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
@@ -516,7 +515,6 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   const struct region_table *table = &view->directory.tables[tile->table];
   uint32_t in_use = region_reader_rows(reader, tile->table);
   uint64_t all = table->generations_offset;
-  region_view_forget(view);
   tile->in_use = in_use;
   tile->first_row = first_row;
   tile->rows = first_row < in_use ? in_use - first_row : 0;
@@ -536,14 +534,12 @@ bool region_tile_read_births(struct region_reader *reader,
                              struct region_tile *tile, uint32_t i) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
-  const uint64_t *word =
-      region_view_words(&reader->view, table->generations_offset) +
-      tile->first_row + i;
+  uint64_t word = table->generations_offset + 8ull * (tile->first_row + i);
   read_base(&reader->view, tile, table->birth_offset, tile->births,
             tile->first_row + i, 1);
   /* Pairs with the release fence after a generation word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return region_load(word) == tile->generations[i];
+  return region_view_word(&reader->view, word) == tile->generations[i];
 }
 
 /* Adds rows of 1, 2, 4 or 8 columns: eight cells at a time, which compilers
@@ -586,10 +582,12 @@ void region_tile_add(const struct region_tile *tile, const uint64_t *cells,
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t s, uint64_t *values) {
   struct region_view *view = &reader->view;
+  struct region_slot_states slots = {.exactly = false};
   int core;
-  if (view->directory.tables[table].storage != PERCORE_PER_CORE)
+  if (view->directory.tables[table].storage != PERCORE_PER_CORE ||
+      row >= region_reader_rows(reader, table))
     return region_failed(EINVAL);
-  if (region_reader_slot_state(reader, s, &core) == REGION_FREE)
+  if (region_reader_slot_state(reader, &slots, s, &core) == REGION_FREE)
     return region_failed(ENOENT);
   struct copy copy = slot_copy(view, table, s, 0);
   return load_row(view, table, &copy, row, values) ? 0 : 1;

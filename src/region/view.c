@@ -1,4 +1,4 @@
-/* view.c: opens a region, and loads its words without touching holes. */
+/* view.c: opens the file of a region, and loads its words. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -21,83 +20,87 @@
 enum { MAX_CHECKED_CELLS = 64 };
 
 /* ---------------------------------------------------------------------------
- * Pages
+ * Words
  */
 
-enum { WORD_PAGES = 64, BLOCK = 4096 };
+/* In words. The kernel copies words whole if they lie in the buffer as they lie
+ * in a cache line of the file. */
+enum { LINE = 8, AT_ONCE = 256 };
+struct buffer {
+  uint64_t words[AT_ONCE + LINE];
+} __attribute__((aligned(64)));
 
-static size_t bitmap_words(const struct region_view *view) {
-  return (size_t)(view->size >> view->page_bits) / WORD_PAGES + 1;
-}
-
-/* Sets the bits of the resident pages among `count` pages, which share a word
- * of the bitmap. */
-static void ask_kernel(struct region_view *view, uint64_t page,
-                       uint64_t count) {
-  unsigned char resident[WORD_PAGES];
-  uint64_t pages = ((view->size - 1) >> view->page_bits) + 1;
-  if (count > pages - page)
-    count = pages - page;
-  void *at = (void *)(uintptr_t)(view->map + (page << view->page_bits));
-  if (!view->may_ask || mincore(at, count << view->page_bits, resident) != 0)
-    return;
-  for (uint64_t i = 0; i < count; i++)
-    view->present[page / WORD_PAGES] |= (uint64_t)(resident[i] & 1)
-                                        << (page + i) % WORD_PAGES;
-}
-
-static bool is_present(const struct region_view *view, uint64_t page) {
-  return view->present[page / WORD_PAGES] >> page % WORD_PAGES & 1;
-}
-
-/* pread(2) returns 0s from a hole and allocates nothing, and it brings a page
- * back that was swapped out. */
-static bool has_content(const struct region_view *view, uint64_t page) {
-  static const char zeros[BLOCK];
-  char bytes[BLOCK];
+/* The words from `offset` on are then at words[offset % 64 / 8]. */
+static void read_bytes(struct region_view *view, uint64_t offset, size_t count,
+                       struct buffer *buffer) {
+  uint64_t skipped = offset % sizeof(uint64_t[LINE]);
+  size_t size = skipped + 8 * count, done = 0;
+  struct region_fault fault;
   NOT_CANCELLED;
-  off_t at = (off_t)(page << view->page_bits);
-  for (off_t end = at + ((off_t)1 << view->page_bits); at < end; at += BLOCK) {
-    ssize_t size = pread(view->memfd, bytes, BLOCK, at);
-    if (size > 0 && memcmp(bytes, zeros, (size_t)size) != 0)
-      return true;
+  while (done < size && region_view_reopen(view, &fault) == 0) {
+    ssize_t got = pread(view->file.fd, (char *)buffer->words + done,
+                        size - done, (off_t)(offset - skipped + done));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      break;
+    done += (size_t)got;
   }
-  return false;
+  if (done < size) {
+    view->is_cut = true;
+    memset((char *)buffer->words + done, 0, size - done);
+  }
 }
 
-bool region_view_ask(struct region_view *view, uint64_t page) {
-  if (page == view->absent)
-    return false;
-  ask_kernel(view, page, 1);
-  if (is_present(view, page)) {
-    ask_kernel(view, page, WORD_PAGES - page % WORD_PAGES);
-    return true;
-  }
-  if (has_content(view, page)) {
-    view->present[page / WORD_PAGES] |= UINT64_C(1) << page % WORD_PAGES;
-    return true;
-  }
-  view->absent = page;
-  return false;
+bool region_view_settles(const uint64_t *first, const uint64_t *second,
+                         const uint64_t *third, size_t count) {
+  bool settles = true;
+  for (size_t i = 0; i < count; i++)
+    settles &= second[i] == third[i] ||
+               (first[i] <= second[i] && second[i] <= third[i]);
+  return settles;
 }
 
+/* On these machines, the kernel copies an aligned word with one load. */
+#if defined(__x86_64__) || defined(__aarch64__)
+static void read_words(struct region_view *view, uint64_t offset, size_t count,
+                       struct buffer *buffer) {
+  read_bytes(view, offset, count, buffer);
+}
+#else
+static void read_words(struct region_view *view, uint64_t offset, size_t count,
+                       struct buffer *buffer) {
+  enum { TRIES = 8 };
+  struct buffer first, third;
+  size_t at = offset % sizeof(uint64_t[LINE]) / 8;
+  read_bytes(view, offset, count, buffer);
+  read_bytes(view, offset, count, &third);
+  for (int i = 0; i < TRIES; i++) {
+    memcpy(&first, buffer, sizeof(first));
+    memcpy(buffer, &third, sizeof(third));
+    read_bytes(view, offset, count, &third);
+    if (region_view_settles(first.words + at, buffer->words + at,
+                            third.words + at, count))
+      return;
+  }
+}
+#endif
+
+/* A system call is no barrier to loads, so the fences of those who call stay.
+ */
 void region_view_load(struct region_view *view, uint64_t offset, size_t count,
                       uint64_t ahead, uint64_t *values) {
-  const uint64_t *end = region_view_words(view, ahead);
-  if (count == 0)
-    return;
-  if (region_view_has(view, offset, 8 * count)) {
-    region_load_cells(region_view_words(view, offset), count, end, values);
+  if (view->map != NULL) {
+    region_load_cells(region_view_place(view, offset), count,
+                      region_view_place(view, ahead), values);
     return;
   }
+  struct buffer buffer;
   while (count > 0) {
-    uint64_t page_end = ((offset >> view->page_bits) + 1) << view->page_bits;
-    size_t here = (size_t)(page_end - offset) / 8;
-    here = here < count ? here : count;
-    if (region_view_has(view, offset, 8))
-      region_load_cells(region_view_words(view, offset), here, end, values);
-    else
-      memset(values, 0, 8 * here);
+    size_t here = MIN(count, (size_t)AT_ONCE);
+    read_words(view, offset, here, &buffer);
+    memcpy(values, &buffer.words[offset % sizeof(uint64_t[LINE]) / 8],
+           8 * here);
     offset += 8 * here;
     values += here;
     count -= here;
@@ -126,12 +129,10 @@ static bool take(struct region_view *view, size_t bytes,
 /* Returns how much memory the reader must allocate in addition to the
  * directory. Even a small region may claim 16384 slots, and 8096 fields that
  * share 256 state names. */
-static size_t size_of_claims(const struct region_view *view) {
+static size_t size_of_claims(const struct region_directory *directory) {
   enum { TRACKED_SLOT = 64 }; /* for callers that keep a record of each slot */
-  const struct region_directory *directory = &view->directory;
   const struct region_header *header = &directory->header;
-  size_t size = (size_t)header->slot_count * TRACKED_SLOT +
-                bitmap_words(view) * sizeof(uint64_t);
+  size_t size = (size_t)header->slot_count * TRACKED_SLOT;
   for (uint32_t f = 0; f < header->field_count; f++)
     size += directory->fields[f].state_count * sizeof(const char *);
   return size;
@@ -140,9 +141,12 @@ static size_t size_of_claims(const struct region_view *view) {
 /* Charges the copy of the directory and its parsed form. */
 static bool parse_directory(struct region_view *view,
                             struct region_fault *fault) {
-  return region_directory_read(&view->directory, view->memfd, view->size,
+  return region_directory_read(&view->directory, view->file.fd, view->file.size,
                                fault) == 0 &&
-         take(view, 2 * view->directory.header.directory_size, fault);
+         take(view,
+              2 * view->directory.header.directory_size +
+                  size_of_claims(&view->directory),
+              fault);
 }
 
 static void examine_table(const struct region_directory *directory,
@@ -160,59 +164,71 @@ static void examine_table(const struct region_directory *directory,
   }
 }
 
-static bool make_room(struct region_view *view, struct region_fault *fault) {
+static bool examine_tables(struct region_view *view,
+                           struct region_fault *fault) {
   const struct region_directory *directory = &view->directory;
-  if (!take(view, size_of_claims(view), fault))
-    return false;
   view->known = calloc(directory->table_count, sizeof(*view->known));
-  view->present = calloc(bitmap_words(view), sizeof(*view->present));
-  if (!view->known || !view->present)
+  if (view->known == NULL)
     return region_fails(fault, ENOMEM, "there is too little memory to read it");
   for (uint32_t t = 0; t < directory->table_count; t++)
     examine_table(directory, &directory->tables[t], &view->known[t]);
   return true;
 }
 
-/* mincore(2) answers only the user who owns the memory, and processes with
- * CAP_FOWNER; to others, it says that each page is resident. They may not open
- * the memory with O_NOATIME either, which is how to find out. The flags of the
- * given descriptor cannot tell, because its sender may change them. A seccomp
- * filter, such as systemd's @system-service, may kill a process that calls
- * mincore(2). */
-static bool may_ask(int memfd) {
-  char path[32];
-  if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
-    return false;
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", memfd);
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
-  if (fd < 0)
-    return false;
-  close(fd);
-  return true;
+/* Others may take the memory of a mapping away, or never have given it any. */
+static bool may_map(const struct region_view *view) {
+  uid_t owner = view->file.owner;
+  return (view->directory.header.flags & REGION_POPULATED) != 0 &&
+         (owner == 0 || owner == geteuid());
 }
 
 static bool open_view(struct region_view *view, struct region_fault *fault) {
-  struct stat status;
-  if (fstat(view->memfd, &status) != 0)
-    return region_fails(fault, errno, "");
-  view->size = (uint64_t)status.st_size;
-  if (!parse_directory(view, fault) || !make_room(view, fault))
+  if (!parse_directory(view, fault) || !examine_tables(view, fault))
     return false;
-  view->map = region_memory_map(view->memfd, view->size, PROT_READ);
-  return view->map != NULL ||
-         region_fails(fault, errno, "its memory cannot be mapped");
+  if (may_map(view)) {
+    view->map = region_memory_map(view->file.fd, view->file.size, PROT_READ);
+    if (view->map == NULL)
+      return region_fails(fault, errno, "its memory cannot be mapped");
+  }
+  view->size = view->file.size;
+  return true;
 }
 
-int region_view_open(struct region_view *view, int memfd,
-                     struct region_allowance *allowance,
+static int open_file(struct region_file *file, const char *dir,
+                     const char *name, struct region_fault *fault) {
+  int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  *file = (struct region_file){.fd = -1, .owner = (uid_t)-1};
+  if (at < 0)
+    return region_fails(fault, errno, "") - 1;
+  int rc = region_file_open(file, at, name, fault);
+  close(at);
+  return rc;
+}
+
+int region_view_reopen(struct region_view *view, struct region_fault *fault) {
+  struct region_file file;
+  if (view->file.fd >= 0)
+    return 0;
+  if (open_file(&file, view->dir, view->name, fault) != 0)
+    return -1;
+  if (file.inode != view->file.inode) {
+    region_file_close(&file);
+    return region_fails(fault, ENOENT, "") - 1;
+  }
+  view->file.fd = file.fd;
+  return 0;
+}
+
+int region_view_open(struct region_view *view,
+                     const struct region_view_request *request,
                      struct region_fault *fault) {
-  *view = (struct region_view){.memfd = memfd,
-                               .page_bits = (unsigned)__builtin_ctzl(
-                                   (unsigned long)sysconf(_SC_PAGESIZE)),
-                               .absent = UINT64_MAX,
-                               .may_ask = may_ask(memfd),
-                               .allowance = allowance};
-  if (open_view(view, fault))
+  NOT_CANCELLED;
+  *view = (struct region_view){.dir = request->dir,
+                               .allowance = request->allowance};
+  snprintf(view->name, sizeof(view->name), "%s", request->name);
+  if (open_file(&view->file, view->dir, view->name, fault) == 0 &&
+      request->accepts(view->file.owner, request->argument) &&
+      open_view(view, fault))
     return 0;
   region_view_close(view);
   return -1;
@@ -221,12 +237,10 @@ int region_view_open(struct region_view *view, int memfd,
 void region_view_close(struct region_view *view) {
   if (view->map != NULL)
     munmap((void *)(uintptr_t)view->map, view->size);
-  if (view->memfd >= 0)
-    close(view->memfd);
+  region_file_close(&view->file);
   region_directory_free(&view->directory);
   free(view->known);
-  free(view->present);
   if (view->bytes > 0)
     region_allowance_give(view->allowance, view->bytes);
-  *view = (struct region_view){.memfd = -1};
+  *view = (struct region_view){.file.fd = -1};
 }

@@ -1,16 +1,16 @@
-/* view.h: a mapped region, and which of its pages are backed by memory. The
- * other pages are holes, which have never been written. Private to the files
- * that read regions.
+/* view.h: the words of a region's file. Private to the files that read regions.
  *
- * A producer may hold the lock of its memory's file position or inode for ever:
- * it lets the kernel copy to or from a page whose fault is never answered. So
- * nothing here seeks, allocates, or uses the file position. */
+ * A file is mapped if its user is trusted and its header says that the parts in
+ * use have memory. Of any other file, words are read with pread(2), because its
+ * user may truncate it, or punch holes into it, at any time: a load from a
+ * mapping would then end this process, be charged for memory, or wait. The
+ * users of a view do not know which way it is. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
 #include "cells.h"
-#include "connection.h"
 #include "directory.h"
+#include "file.h"
 #include "reader.h"
 
 /* What the reader knows about a table. */
@@ -20,58 +20,69 @@ struct region_known {
 };
 
 struct region_view {
-  int memfd;
-  const unsigned char *map; /* NULL if no region is mapped */
-  uint64_t size;
-  /* One bit for each page: whether it is known to be backed by memory. Sealed
-   * memory never gets new holes, so a bit stays set. */
-  uint64_t *present;
-  uint64_t absent; /* the page that was last found to be a hole, or all 0 */
-  unsigned page_bits;
-  bool may_ask; /* the kernel tells which pages are resident */
+  uint64_t size;            /* of the file; 0: there is no region */
+  const unsigned char *map; /* NULL: read with pread(2) */
+  struct region_file file;  /* opened when needed */
+  const char *dir;          /* of the file; the reader's */
+  char name[NAME_MAX + 1];
+  bool is_cut; /* words could not be read: the file was truncated or removed */
   struct region_directory directory;
   struct region_known *known;         /* indexed by table */
   struct region_allowance *allowance; /* NULL if memory is not limited */
   size_t bytes;                       /* bytes taken from the allowance */
 };
 
-/* Maps a region and parses its directory. Takes over the descriptor in every
- * case. Returns 0, or -1 and sets *fault as region_directory_parse does, or to
- * EDQUOT (the allowance is exhausted). */
-int region_view_open(struct region_view *view, int memfd,
-                     struct region_allowance *allowance,
+/* Opens a file of a directory, parses the region's directory, and maps the file
+ * if it may. Calls `accepts` with the file's user first. Returns 0, or -1 and
+ * sets *fault as region_directory_parse does, or to EDQUOT (the allowance is
+ * exhausted), or as `accepts` does. */
+struct region_view_request {
+  const char *dir, *name;
+  struct region_allowance *allowance;
+  bool (*accepts)(uid_t owner, void *argument);
+  void *argument;
+};
+int region_view_open(struct region_view *view,
+                     const struct region_view_request *request,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
-/* Finds out whether a page is backed by memory. */
-bool region_view_ask(struct region_view *view, uint64_t page);
+/* Opens the file again, if it is closed. Returns 0, or -1 and sets *fault: it
+ * has been removed. */
+int region_view_reopen(struct region_view *view, struct region_fault *fault);
 
-/* Forgets which page was a hole: its next access asks the kernel again. */
-static inline void region_view_forget(struct region_view *view) {
-  view->absent = UINT64_MAX;
-}
-
-/* True if a load from these bytes allocates no memory. If not, the bytes are 0.
- */
-static inline bool region_view_has(struct region_view *view, uint64_t offset,
-                                   uint64_t length) {
-  uint64_t end = (offset + length - 1) >> view->page_bits;
-  for (uint64_t page = offset >> view->page_bits; page <= end; page++)
-    if (!(view->present[page / 64] >> page % 64 & 1) &&
-        !region_view_ask(view, page))
-      return false;
-  return true;
-}
-
-/* Loads words; those in holes are 0. `ahead` is the end of the bytes that will
- * be loaded soon. */
+/* Loads words; those that cannot be read are 0, and set is_cut. `ahead` is the
+ * end of the bytes that will be loaded soon. A word is never torn. */
 void region_view_load(struct region_view *view, uint64_t offset, size_t count,
                       uint64_t ahead, uint64_t *values);
 
-static inline const uint64_t *region_view_words(const struct region_view *view,
+/* Returns the place of words that can be loaded where they are; NULL: use
+ * region_view_load. */
+static inline const uint64_t *region_view_place(const struct region_view *view,
                                                 uint64_t offset) {
-  return (const uint64_t *)(const void *)(view->map + offset);
+  return view->map != NULL
+             ? (const uint64_t *)(const void *)(view->map + offset)
+             : NULL;
 }
+
+/* Loads a word with acquire semantics. */
+static inline uint64_t region_view_word(struct region_view *view,
+                                        uint64_t offset) {
+  const uint64_t *place = region_view_place(view, offset);
+  uint64_t word;
+  if (place != NULL)
+    return region_load_acquire(place);
+  region_view_load(view, offset, 1, offset, &word);
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return word;
+}
+
+/* Settles which words of three readings in a row are whole, where the kernel
+ * may copy half a word before and half after a store: the second reading of a
+ * counter lies between the others, that of a gauge equals the third. Returns
+ * false if a word is neither. */
+bool region_view_settles(const uint64_t *first, const uint64_t *second,
+                         const uint64_t *third, size_t count);
 
 static inline uint64_t region_view_block(const struct region_view *view,
                                          uint32_t slot) {
@@ -79,25 +90,18 @@ static inline uint64_t region_view_block(const struct region_view *view,
          slot * view->directory.header.block_stride;
 }
 
-/* Loads a word with acquire semantics; one in a hole is 0. */
-static inline uint64_t region_view_word(struct region_view *view,
-                                        uint64_t offset) {
-  return region_view_has(view, offset, 8)
-             ? region_load_acquire(region_view_words(view, offset))
-             : 0;
-}
-
 struct region_reader {
   struct region_reader_options options;
   struct region_allowance *allowance;
-  char path[108];
-  struct region_connection connection; /* to the producer of `view` */
-  struct region_connection coming;     /* to a producer that is not read yet */
-  bool is_absent; /* region_reader_find: the socket does not exist */
-  bool silent;    /* the last producer was waited for in vain */
+  struct region_title title;
+  char *dir;
+  char file[NAME_MAX + 1]; /* the present one, or the only one; "" */
+  bool is_fixed;           /* no other file is ever read */
   struct region_view view;
-  bool left;  /* the view's producer is gone */
-  bool ended; /* the last producer that left had called percore_destroy */
+  pid_t pid; /* in this pid namespace; 0 if not visible */
+  uid_t uid;
+  bool left;         /* nobody can write to the view's file any more */
+  bool ended;        /* the producer that left had called percore_destroy */
   uint64_t producer; /* number of the view's producer */
   struct region_fault fault;
   char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */

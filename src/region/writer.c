@@ -74,6 +74,17 @@ void region_say(const struct percore_region *region, const char *format, ...) {
     ;
 }
 
+void region_pause(void) {
+  struct timespec until;
+  NOT_CANCELLED;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += 1000000;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+    ;
+}
+
 uint32_t region_count_threads(void) {
   struct stat tasks; /* two links more than subdirectories */
   if (stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink < 3)

@@ -1,7 +1,6 @@
 /* writer.h: a region in the memory of its producer. Private to the files of the
- * writer: writer, owner, handles, provide, sum, grace, row, reset, serve, poll,
- * slot, status and create; and to open, which serves regions of its own
- * process.
+ * writer: writer, owner, handles, provide, sum, grace, row, reset, poll, slot,
+ * status and create.
  *
  * A sink is memory that no reader sees. Handles of failed calls, and regions
  * that could not be created, write to a sink.
@@ -18,7 +17,6 @@
 
 #include "base/key_index.h"
 
-#include "claim.h"
 #include "fault.h"
 #include "memory.h"
 
@@ -54,32 +52,10 @@ struct grace {
   struct grace_slot *slots;
 };
 
-enum { SERVER_CONNECTIONS = 16 };
-
-struct server_connection {
-  int fd; /* -1 if unused */
-  uid_t uid;
-  uint64_t number;
-};
-
-/* Private to serve.c. */
-struct server {
-  pthread_mutex_t turn; /* held while events are handled */
-  /* Changed only while the region is locked, like `connections`. */
-  struct region_claim claim;
-  int64_t checked_ms; /* when the socket was last checked */
-  int error; /* errno of the last attempt to claim the name; 0: it succeeded */
-  int epoll, stop;
-  struct server_connection connections[SERVER_CONNECTIONS];
-  uint64_t accepted;
-  bool has_thread;
-  pthread_t thread;
-};
-
-/* A thread of this process, and its incarnation of the slot. */
+/* A thread of this process that holds a slot; 0: none does. */
 struct slot_holder {
   uint64_t thread;
-  uint32_t incarnation;
+  int tid;
 };
 
 /* What a thread holds: a slot, or the right to one (slot.c). Seats are not
@@ -100,34 +76,36 @@ struct seat {
 
 struct percore_region {
   pthread_mutex_t mutex;
-  /* Fixed after create. */
+  /* Fixed after create. The header, the tables and the fields are private
+   * copies: what others can write is no offset and no limit. */
   unsigned char *map;
+  unsigned char *again; /* with inherit: a second mapping; see owner.c */
   uint64_t size;
   uint64_t page_size;
-  int memfd;
-  int shared;   /* the same memory, read-only: for readers */
   bool is_sink; /* only no_seat, quiet and failure are set */
   bool quiet;
   bool numbers_cores;                   /* the application numbers the cores */
   bool inherit;                         /* children of fork count in it */
+  bool is_forked;                       /* MADV_DONTFORK was refused */
+  bool is_whole;                        /* all of its memory is allocated */
   struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
-  const struct region_table *tables;
-  const struct region_field *fields;
+  struct region_table *tables;
+  struct region_field *fields;
+  char *strings;
+  struct region_header *shared; /* in the region: for the live members */
   struct region_slot *slots;
-  /* See owner.c: robust mutexes, and which threads of this process took them.
-   */
-  pthread_mutex_t *owners;
-  size_t owners_size;
-  struct slot_holder *holders;
   uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
   struct seat no_seat; /* of threads without a slot */
-  struct server server;
   /* Guarded by the mutex. */
   /* This process is a child of the producer. With `inherit` it counts in the
    * region; otherwise the memory is a sink. */
   bool is_child;
+  /* See owner.c. */
+  uint64_t *owners;
+  size_t owners_size;
+  struct slot_holder *holders;
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
@@ -140,9 +118,8 @@ struct percore_region {
   struct grace grace;
   uint64_t *sums, *cells; /* for sum.c: room for the longest row */
   uint64_t room;          /* free memory, as far as the present call knows */
+  bool is_full;           /* the file system had no room at the last try */
   /* Guarded by the mutex of the list of regions. */
-  bool is_complete; /* other threads may serve it */
-  int unserved; /* the errno with which percore_create has returned it, or 0 */
   struct percore_region *next;
 };
 
@@ -153,12 +130,6 @@ struct percore_region {
 static inline void *region_at(const struct percore_region *region,
                               uint64_t offset) {
   return region->map + offset;
-}
-
-/* True if the region is in huge pages: all of its memory was allocated when it
- * was created. */
-static inline bool region_is_huge(const struct percore_region *region) {
-  return region->page_size == REGION_HUGE_PAGE;
 }
 
 static inline uint64_t region_block_offset(const struct percore_region *region,
@@ -227,10 +198,17 @@ static inline void region_close_section(uint64_t *sequence) {
     __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
 }
 
+/* One more than the highest row ever used, as far as the table has so many. */
+static inline uint64_t region_rows_in_use(const struct percore_region *region,
+                                          const struct region_table *table) {
+  uint64_t rows = region_live(region, table)->rows_in_use;
+  return rows < table->max_rows ? rows : table->max_rows;
+}
+
 static inline bool region_row_is_live(const struct percore_region *region,
                                       const struct region_table *table,
                                       uint32_t row) {
-  return row < region_live(region, table)->rows_in_use &&
+  return row < region_rows_in_use(region, table) &&
          region_state(*region_generation(region, table, row)) == REGION_LIVE;
 }
 
@@ -258,6 +236,9 @@ bool region_lock_table_rows(struct percore_region *region, uint32_t *table);
 __attribute__((format(printf, 2, 3))) void
 region_say(const struct percore_region *region, const char *format, ...);
 
+/* Waits for a millisecond, whatever signals come. */
+void region_pause(void);
+
 /* Returns how many threads this process has, at least 1. */
 uint32_t region_count_threads(void);
 
@@ -274,8 +255,9 @@ int region_owners_init(struct percore_region *region);
 bool region_owners_fork(struct percore_region *region);
 
 /* Takes a slot for the calling thread. Returns false if a thread holds it that
- * has not ended. region_slot_leave gives it back. */
-bool region_slot_take(struct percore_region *region, uint32_t s);
+ * has not ended. `exactly` also finds threads that have ended without a trace,
+ * and takes those of the parent. region_slot_leave gives it back. */
+bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly);
 void region_slot_leave(struct percore_region *region, uint32_t s);
 
 /* Returns the number of the calling thread, which no other thread of the
@@ -365,34 +347,6 @@ void region_clear_gauges(struct percore_region *region, uint32_t slot);
  */
 int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
-/* serve.c */
-
-/* To be called once, before all others. */
-void region_server_init(struct percore_region *region);
-
-/* Claims the name and serves the region. If the name cannot be claimed now, it
- * is tried again while the region exists. Returns 0, or -1 with errno. */
-int region_server_start(struct percore_region *region, const char *name,
-                        const struct percore_options *options);
-void region_server_stop(struct percore_region *region);
-
-/* In a forked child: closes the descriptors but leaves the files. */
-void region_server_close(struct percore_region *region);
-
-/* Tries again to claim the name if the socket is missing. Returns why readers
- * cannot find the region: an errno; 0 if they can. */
-int region_server_restore(struct percore_region *region);
-
-/* True if the region has or tries to get this name. */
-bool region_server_claims(const struct percore_region *region, const char *name,
-                          const struct percore_options *options);
-
-/* Returns the number of connected readers. */
-uint32_t region_server_readers(const struct percore_region *region);
-
-/* Moves the serving thread away from the cores of attached slots. */
-void region_server_avoid_slots(struct percore_region *region);
-
 /* poll.c */
 
 /* Begins to account for the time of a slot's thread. */
@@ -415,13 +369,10 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
 
 /* slot.c */
 
-/* Releases the slots of threads that ended without percore_detach. */
-void region_release_ended(struct percore_region *region);
-
 /* Chooses the slot of a seat whose core is not chosen yet. */
 void region_decide(struct seat *seat);
 
-/* Releases the slots of the calling thread. */
+/* Detaches the calling thread from a region, which must be locked. */
 void region_detach_own(struct percore_region *region);
 
 /* True if a thread that may still run holds a seat without a slot. */
@@ -441,13 +392,12 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
 
-/* status.c: warns that readers cannot find the region yet. */
-void region_warn_unserved(const struct percore_region *region);
-
 /* create.c */
 
-/* Serves the regions of this process that no thread serves. */
-void region_serve_polled(void);
+/* Detach the calling thread, which ends, from all regions; and end the regions
+ * that nobody uses, because the process ends. */
+void region_thread_ends(void);
+void region_process_ends(void);
 
 /* Find the region that has the address, or the seat: &region_sink if it is in a
  * sink, NULL if it is in no region. Return false if the list of regions is

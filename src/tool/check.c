@@ -1,7 +1,6 @@
 /* percore check: says whether a reader would read a region, and if not, which
  * rule of the format the region breaks. */
 #include "json.h"
-#include "region/connection.h"
 #include "region/directory.h"
 #include "target.h"
 #include "tool.h"
@@ -71,14 +70,6 @@ static int open_file(const char *path, struct stat *status) {
   return -1;
 }
 
-/* A memfd supports seals, and no directory contains its name. A file in a tmpfs
- * also supports seals, but is in a directory. */
-static bool lacks_seals(int fd, const struct stat *status,
-                        struct region_fault *fault) {
-  return fcntl(fd, F_GET_SEALS) >= 0 && status->st_nlink == 0 &&
-         !region_is_sealed(fd, fault);
-}
-
 static int check_file(const char *path, struct region_fault *fault) {
   struct region_directory directory;
   struct stat status;
@@ -88,9 +79,8 @@ static int check_file(const char *path, struct region_fault *fault) {
                        errno == EINVAL ? "it is neither the name of a region "
                                          "nor a regular file"
                                        : strerror(errno));
-  if (!lacks_seals(fd, &status, fault) &&
-      region_directory_read(&directory, fd, (uint64_t)status.st_size, fault) ==
-          0)
+  if (region_directory_read(&directory, fd, (uint64_t)status.st_size, fault) ==
+      0)
     region_directory_free(&directory);
   close(fd);
   return fault->error == 0 || fault->rule != REGION_NO_RULE
@@ -127,8 +117,8 @@ const struct command check_command = {
     .about = "Says whether readers would read a region, or which rule of "
              "percore-region(7) it breaks, in which table and field; for "
              "authors of producers that do not use libpercore. NAME or "
-             "NAME@INSTANCE is a region that is served; anything else is a "
-             "file with the bytes of a region, or a memfd (/proc/PID/fd/N). "
+             "NAME@INSTANCE is a region in the runtime directory; anything "
+             "else is a file with the bytes of a region. "
              "Exits 0 if it would be read.",
     .arguments = ARGUMENTS(argument_json),
     .words_min = 1,

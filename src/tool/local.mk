@@ -26,7 +26,6 @@ libcommand_la_SOURCES = \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/pick.c \
 	src/tool/regions.c \
-	src/tool/reset.c \
 	src/tool/say.c src/tool/tool.h \
 	src/tool/target.c src/tool/target.h \
 	src/tool/text.c src/tool/text.h \

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &load_command,  &pick_command, &regions_command, &top_command,
-    &dump_command,  &map_command,  &reset_command,   &clock_command,
-    &check_command, &wake_command, &doctor_command,
+    &load_command, &pick_command,   &regions_command, &top_command,
+    &dump_command, &map_command,    &clock_command,   &check_command,
+    &wake_command, &doctor_command,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long to wait for the answers of all instances at first, and once for that
- * of each that comes later. */
-enum { WAIT_MS = 1000, ROUND_MS = 10 };
 /* the message in top.c states this limit */
 #define PAST_BYTES_MOST (UINT64_C(4) << 30)
 #define LIVE_ONCE (UINT64_C(1) << 32 | REGION_LIVE)
@@ -59,33 +56,38 @@ static int add_part(struct merge *merge, struct region_reader *reader,
   return 0;
 }
 
-/* Adds a part for each instance of the region that has none. Returns false if
- * the region has no instances: it may itself be one of several. */
-static bool find_parts(struct merge *merge) {
-  struct region_reader_options options = {
-      .hello_wait_ms = merge->looked_boottime_ns > 0 ? WAIT_MS : 0};
+static bool has_part(const struct merge *merge, const char *file) {
+  for (size_t p = 0; p < merge->len; p++)
+    if (strcmp(region_reader_file(merge->parts[p].reader), file) == 0)
+      return true;
+  return false;
+}
+
+/* Adds a part for each file of the region that has none, unless its producer is
+ * gone. */
+static void find_parts(struct merge *merge) {
   struct listing listing;
   struct region_title title;
-  bool any = false;
   listing_read(&listing);
   for (size_t i = 0; i < listing.len; i++) {
-    const char *name = listing.listed[i].name;
+    const char *name = listing.listed[i].name, *file = listing.listed[i].file;
     struct region_reader *reader;
-    size_t p = 0;
     if (!region_title_split(&title, name, strlen(name)) ||
-        strcmp(title.region, merge->region) != 0)
+        strcmp(title.region, merge->region) != 0 || has_part(merge, file) ||
+        region_reader_open_file(&reader, file, NULL) != 0)
       continue;
-    any |= title.instance[0] != '\0';
-    while (p < merge->len && (merge->parts[p].is_over ||
-                              strcmp(merge->parts[p].instance, title.instance)))
-      p++;
-    if (p == merge->len &&
-        region_reader_open(&reader, title.region, region_title_instance(&title),
-                           &options) == 0)
-      (void)add_part(merge, reader, title.instance);
+    if (region_reader_refresh(reader) != REGION_CAME ||
+        region_reader_refresh(reader) == REGION_WENT) {
+      region_reader_close(reader);
+      continue;
+    }
+    if (title.instance[0] == '\0')
+      snprintf(title.instance, sizeof(title.instance), "%d",
+               (int)region_reader_directory(reader)->header.pid);
+    if (add_part(merge, reader, title.instance) == 0)
+      merge->parts[merge->len - 1].producer = 0; /* see refresh */
   }
   listing_free(&listing);
-  return any;
 }
 
 static enum region_event refresh(const struct merge *merge,
@@ -111,7 +113,7 @@ static void look(struct merge *merge) {
   for (size_t p = 0; p < merge->len; p++)
     merge->parts[p].is_over |=
         region_reader_presence(merge->parts[p].reader) == REGION_LEFT;
-  (void)find_parts(merge);
+  find_parts(merge);
   for (size_t p = 0; p < merge->len; p++) {
     struct merge_part *part = &merge->parts[p];
     if (!part->is_over)
@@ -152,42 +154,14 @@ size_t merge_count(const struct merge *merge) {
   return count;
 }
 
-/* Waits until all parts have answered, at most WAIT_MS. Then says which have
- * not, and makes one that has the first. */
-static void await_answers(struct merge *merge, const char *command) {
-  bool waits = true;
-  for (int round = 0; waits && round <= WAIT_MS / ROUND_MS; round++) {
-    if (round > 0 &&
-        !sleep_until_ns(monotonic_ns() + NS_PER_S / 1000 * ROUND_MS))
-      break;
-    look(merge);
-    waits = false;
-    for (size_t p = 0; p < merge->len; p++)
-      waits |= merge->parts[p].producer == 0;
-  }
-  for (size_t p = 0; p < merge->len; p++) {
-    struct merge_part part = merge->parts[p];
-    if (part.producer == 0)
-      (void)target_say_why(command, merge->region, part.reader);
-    else if (merge->parts[0].producer == 0) {
-      merge->parts[p] = merge->parts[0];
-      merge->parts[0] = part;
-    }
-  }
-}
-
 int merge_open(struct merge *merge, const char *command, const char *region,
                bool each) {
   *merge = (struct merge){.each = each, .region = region};
-  bool has_instances = find_parts(merge);
-  if (has_instances)
-    await_answers(merge, command);
-  has_instances &= merge->len > 0;
-  if (has_instances && merge->parts[0].producer != 0)
+  look(merge);
+  if (merge->len > 1 ||
+      (merge->len == 1 && merge_directory(merge)->instance != NULL))
     return TOOL_OK;
   merge_close(merge);
-  if (has_instances)
-    return TOOL_FAILURE;
   *merge = (struct merge){.region = region, .is_one = true};
   struct region_reader *reader;
   int status = target_open(command, region, &reader);

@@ -23,7 +23,8 @@ struct merge_past {
 };
 
 struct merge_part {
-  char instance[REGION_MAX_INSTANCE + 1]; /* "": none */
+  /* What tells it from other parts: its instance, or else its pid. */
+  char instance[REGION_MAX_INSTANCE + 1];
   struct region_reader *reader;
   uid_t uid;
   uint64_t producer; /* how many it has had; 0: none has answered yet */

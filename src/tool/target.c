@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  HELLO_WAIT_MS = 1000,
-  WAIT_MS = 500, /* how long to wait for all producers together */
-  ROUND_MS = 10
-};
-
 static void (*renew_region)(void);
 
 void target_renew_by(void (*renew)(void)) { renew_region = renew; }
@@ -93,16 +87,8 @@ const char *target_advice(int error) {
     int error;
     const char *advice;
   } known[] = {
-      {EACCES, "run as root or as a member of the socket's group (percore)"},
-      {ECONNREFUSED, "its producer has ended without removing the socket: "
-                     "start the producer again, or remove the socket"},
-      {ETIMEDOUT,
-       "its producer listens but does not answer: it is stopped, or it "
-       "does not call percore_serve"},
+      {EACCES, "run as root or as a member of the file's group (percore)"},
       {ECONNRESET, "its producer has ended: start it again"},
-      {EAGAIN,
-       "too many readers wait for its producer: it is stopped, or it does "
-       "not call percore_serve"},
       {EMFILE, "raise the limit of open files (ulimit -n)"},
   };
   for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -118,7 +104,8 @@ static int say_absent(const char *command, const char *region) {
   listing_read(&listing);
   for (size_t i = 0; i < listing.len; i++) {
     const char *name = listing.listed[i].name;
-    if (strncmp(name, region, length) == 0 && name[length] == '@')
+    bool again = i > 0 && strcmp(name, listing.listed[i - 1].name) == 0;
+    if (!again && strncmp(name, region, length) == 0 && name[length] == '@')
       text_append(instances, sizeof(instances), ", ", name);
   }
   listing_free(&listing);
@@ -149,7 +136,6 @@ int target_say_why(const char *command, const char *region,
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader) {
   struct region_title label;
-  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
   *reader = NULL;
   if (!region_title_split(&label, region, strlen(region)))
     return say_usage(command,
@@ -157,7 +143,7 @@ int target_connect(const char *command, const char *region,
                      "NAME@INSTANCE; 'percore regions' lists the regions",
                      region);
   if (region_reader_open(reader, label.region, region_title_instance(&label),
-                         &options) != 0)
+                         NULL) != 0)
     return say_failure(command, "cannot read %s: %s", region, strerror(errno));
   region_reader_refresh(*reader);
   return TOOL_OK;
@@ -179,8 +165,9 @@ int target_open(const char *command, const char *region,
  */
 
 static int by_name(const void *left, const void *right) {
-  return strcmp(((const struct listed *)left)->name,
-                ((const struct listed *)right)->name);
+  const struct listed *a = left, *b = right;
+  int order = strcmp(a->name, b->name);
+  return order != 0 ? order : strcmp(a->file, b->file);
 }
 
 static bool add_name(struct listing *listing, const char *file, size_t length) {
@@ -190,9 +177,10 @@ static bool add_name(struct listing *listing, const char *file, size_t length) {
                   sizeof(*listing->listed)))
     return false;
   struct listed *listed = &listing->listed[listing->len];
-  listed->name = strndup(file, length);
-  listing->len += listed->name != NULL;
-  return listed->name != NULL;
+  *listed =
+      (struct listed){.name = strndup(file, length), .file = strdup(file)};
+  listing->len++;
+  return listed->name != NULL && listed->file != NULL;
 }
 
 int listing_read(struct listing *listing) {
@@ -213,6 +201,7 @@ void listing_free(struct listing *listing) {
   for (size_t i = 0; i < listing->len; i++) {
     region_reader_close(listing->listed[i].reader);
     free(listing->listed[i].name);
+    free(listing->listed[i].file);
   }
   free(listing->listed);
 }
@@ -223,51 +212,28 @@ void listing_print(void) {
   listing_read(&listing);
   for (size_t i = 0; i < listing.len; i++) {
     const char *name = listing.listed[i].name;
-    if (region_title_split(&label, name, strlen(name)))
+    bool again = i > 0 && strcmp(name, listing.listed[i - 1].name) == 0;
+    if (!again && region_title_split(&label, name, strlen(name)))
       puts(name);
   }
   listing_free(&listing);
 }
 
 static const char *open_reader(struct listed *listed) {
-  struct region_reader_options options = {.hello_wait_ms = 0};
   struct region_title label;
   if (!region_title_split(&label, listed->name, strlen(listed->name)))
     return "not a valid name of a region";
-  return region_reader_open(&listed->reader, label.region,
-                            region_title_instance(&label), &options) == 0
-             ? NULL
-             : strerror(errno);
-}
-
-/* Connects to all regions and waits for all of them together, so that several
- * unresponsive producers cost no more time than one. */
-static void connect_all(const struct listing *listing) {
-  for (int round = 0;; round++) {
-    bool waiting = false;
-    for (size_t i = 0; i < listing->len; i++) {
-      struct region_reader *reader = listing->listed[i].reader;
-      if (reader == NULL ||
-          (round > 0 && region_reader_presence(reader) != REGION_SILENT))
-        continue;
-      region_reader_refresh(reader);
-      waiting |= region_reader_presence(reader) == REGION_SILENT;
-    }
-    /* The pause is measured from now, not from the start of the loop: if this
-     * process was delayed, the producers may also have been delayed, and need
-     * the whole pause. */
-    if (!waiting || round == WAIT_MS / ROUND_MS ||
-        !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
-      return;
-  }
+  if (region_reader_open_file(&listed->reader, listed->file, NULL) != 0)
+    return strerror(errno);
+  (void)region_reader_refresh(listed->reader);
+  (void)region_reader_refresh(listed->reader); /* the producer may have ended */
+  return NULL;
 }
 
 int listing_connect(struct listing *listing) {
   int status = listing_read(listing);
   for (size_t i = 0; i < listing->len; i++)
     listing->listed[i].fault = open_reader(&listing->listed[i]);
-  if (status == 0)
-    connect_all(listing);
   return status;
 }
 
@@ -293,19 +259,14 @@ const char *listed_state(const struct listed *listed) {
     return "refused";
   switch (region_reader_presence(listed->reader)) {
   case REGION_ALIVE:
-    return "alive";
-  case REGION_SILENT:
-    return "silent";
+    return region_reader_is_stopped(listed->reader) ? "silent" : "alive";
   case REGION_LEFT:
     return "gone";
   default:
     break;
   }
   int error = region_reader_errno(listed->reader);
-  return error == ECONNREFUSED || error == ENOENT || error == ECONNRESET
-             ? "gone"
-         : error == EAGAIN ? "silent"
-                           : "refused";
+  return error == ENOENT || error == ECONNRESET ? "gone" : "refused";
 }
 
 int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {

@@ -69,7 +69,8 @@ const char *target_advice(int error);
  */
 
 struct listed {
-  char *name; /* without ".sock"; untrusted bytes, perhaps no valid name */
+  char *file; /* of the runtime directory */
+  char *name; /* its title; untrusted bytes, perhaps no valid name */
   struct region_reader *reader;
   const char *fault; /* why reader is NULL */
 };
@@ -79,9 +80,8 @@ struct listing {
   size_t len;
 };
 
-/* listing_read finds the sockets in the runtime directory. listing_connect also
- * connects to them, and waits up to half a second for their producers to
- * answer. Both return 0, or -errno if the directory cannot be read. Call
+/* listing_read finds the files in the runtime directory. listing_connect also
+ * opens them. Both return 0, or -errno if the directory cannot be read. Call
  * listing_free in either case. */
 int listing_read(struct listing *listing);
 int listing_connect(struct listing *listing);

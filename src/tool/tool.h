@@ -21,7 +21,7 @@ enum {
 };
 
 extern const struct command load_command, pick_command, regions_command,
-    top_command, dump_command, map_command, reset_command, clock_command,
+    top_command, dump_command, map_command, clock_command,
     wake_command, check_command, doctor_command;
 
 /* ---------------------------------------------------------------------------

@@ -35,8 +35,7 @@ static struct percore_region *make_region(const char *dir, uint32_t *table) {
                                       .field_count = FIELDS,
                                       .max_rows = ENTRIES,
                                       .row_name_size = 24};
-  struct percore_options options = {
-      .runtime_dir = dir, .serving = PERCORE_SERVE_POLLED, .cores = COPIES};
+  struct percore_options options = {.runtime_dir = dir, .cores = COPIES};
   struct percore_region *region;
   if (create_region(&region, "benchmap", &description, 1, &options) != 0) {
     perror("percore_create");

@@ -1,14 +1,15 @@
-/* Fuzz target: regions that a producer hands over.
+/* Fuzz target: files of regions.
  *
  * The input is the start of a region. The rest is zeros or, if the last byte of
  * the input is odd, repetitions of the input. The size of the region is taken
  * from its header, up to 1 MiB, so that most inputs pass the size check. An
  * accepted region is read in every way that a reader offers; a
  * refused region must have a reason. */
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "region/directory.h"
@@ -53,11 +54,26 @@ static void check_reason(const struct region_fault *fault) {
     abort();
 }
 
+static bool accept_all(uid_t uid, void *argument) {
+  (void)uid;
+  (void)argument;
+  return true;
+}
+
 static void read_region(const uint8_t *data, size_t size,
                         uint64_t region_size) {
   struct region_fault fault;
   struct region_reader reader = {.producer = 1};
-  int fd = memfd_create("fuzz", MFD_CLOEXEC);
+  static char dir[] = "/tmp/percore-fuzz-XXXXXX";
+  static bool made;
+  if (!made && mkdtemp(dir) == NULL)
+    abort();
+  made = true;
+  const struct region_view_request request = {
+      .dir = dir, .name = "unit.0123456789abcdef", .accepts = accept_all};
+  char path[sizeof(dir) + 32];
+  snprintf(path, sizeof(path), "%s/%s", dir, request.name);
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0 || ftruncate(fd, (off_t)region_size) != 0)
     abort();
   size_t length = size < region_size ? size : region_size;
@@ -68,7 +84,8 @@ static void read_region(const uint8_t *data, size_t size,
     if (pwrite(fd, data, region_size - at < length ? region_size - at : length,
                (off_t)at) < 0)
       abort();
-  if (region_view_open(&reader.view, fd, NULL, &fault) != 0)
+  close(fd);
+  if (region_view_open(&reader.view, &request, &fault) != 0)
     return;
   for (uint32_t s = 0; s < region_reader_slots(&reader) && s < 64; s++) {
     struct region_slot_view slot;

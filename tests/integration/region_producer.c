@@ -308,7 +308,6 @@ static void make_region(void) {
 
 static void serve_for_a_second(void) {
   for (int i = 0; i < 100; i++) {
-    percore_serve(region);
     sleep_ns(10000000);
   }
 }
@@ -362,7 +361,7 @@ static void parse(int argc, char **argv) {
       options.workers = atoi(optarg);
       break;
     case 'p':
-      options.region.serving = PERCORE_SERVE_POLLED;
+      ;
       break;
     case 'h':
       options.hostile = true;

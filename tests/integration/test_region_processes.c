@@ -196,7 +196,7 @@ struct watcher {
 };
 
 static struct watcher start_watching(void) {
-  struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
+  struct region_reader_options options = {0};
   struct watcher watcher = {.last_ns = now_ns()};
   assert_return_code(
       region_reader_open(&watcher.reader, "unit", NULL, &options), 0);
@@ -361,8 +361,7 @@ TEST(a_child_that_is_killed_has_counted_all_but_the_packet_in_progress) {
                                      .field_count = 1,
                                      .max_rows = kills + 1,
                                      .row_name_size = 24};
-  const struct percore_options options = {.serving = PERCORE_SERVE_POLLED,
-                                          .extra_slots = AT_ONCE + 1,
+  const struct percore_options options = {.extra_slots = AT_ONCE + 1,
                                           .inherit = 1};
   struct percore_region *region;
   struct percore_region_status status;
@@ -484,17 +483,6 @@ struct resetter {
   unsigned done, failed;
 };
 
-static void *reset_on_and_on(void *argument) {
-  struct resetter *resetter = argument;
-  while (!__atomic_load_n(&resetter->stop, __ATOMIC_RELAXED)) {
-    int rc = region_reader_reset(resetter->reader, PORT + 1, 0, AT_LAST_MS);
-    __atomic_fetch_add(&resetter->done, rc == 0, __ATOMIC_RELAXED);
-    /* EAGAIN: a worker was preempted inside a section for a long time. */
-    resetter->failed += rc != 0 && errno != EAGAIN;
-  }
-  return NULL;
-}
-
 /* The number of looks at the displayed values between resets, and of errors in
  * them. Errors are asserted only after the resetting threads have ended. */
 struct shown {
@@ -520,48 +508,6 @@ static bool enough_was_reset(const struct resetter *two,
   return shown->looks > 100 &&
          __atomic_load_n(&two[0].done, __ATOMIC_RELAXED) > 10 &&
          __atomic_load_n(&two[1].done, __ATOMIC_RELAXED) > 10;
-}
-
-TEST(simultaneous_resets_never_show_more_than_was_counted) {
-  struct producer producer = start_producer();
-  struct watcher watcher = start_watching();
-  struct region_reader *reader = unit_connect();
-  struct region_tile tile;
-  struct resetter resetters[2];
-  struct shown shown = {0};
-  assert_return_code(
-      region_tile_init(&tile, reader, PORT + 1, 1, REGION_WANT_RESETS), 0);
-  refresh_and_look(&watcher);
-  for (int i = 0; i < 2; i++) {
-    resetters[i] = (struct resetter){.reader = unit_connect()};
-    assert_int_equal(pthread_create(&resetters[i].thread, NULL, reset_on_and_on,
-                                    &resetters[i]),
-                     0);
-  }
-  uint64_t end = now_ns() + 500000000, at_last = end + AT_LAST_NS;
-  while (now_ns() < end ||
-         (!enough_was_reset(resetters, &shown) && now_ns() < at_last))
-    look_at_shown(reader, &tile, &shown);
-  for (int i = 0; i < 2; i++) {
-    __atomic_store_n(&resetters[i].stop, true, __ATOMIC_RELAXED);
-    pthread_join(resetters[i].thread, NULL);
-    region_reader_close(resetters[i].reader);
-  }
-  refresh_and_look(&watcher); /* asserts that the count has not decreased */
-  region_tile_free(&tile);
-  region_reader_close(reader);
-  print_message("%u and %u resets, %u looks\n", resetters[0].done,
-                resetters[1].done, shown.looks);
-  assert_int_equal(shown.more, 0);
-  assert_int_equal(shown.apart, 0);
-  assert_true(enough_was_reset(resetters, &shown));
-  for (int i = 0; i < 2; i++)
-    assert_int_equal(resetters[i].failed, 0);
-  uint64_t counted = stop_counting(&producer);
-  refresh_and_look(&watcher);
-  assert_int_equal(watcher.last, counted); /* no reset lost a count */
-  kill_producer(&producer);
-  stop_watching(&watcher);
 }
 
 /* Runs in a forked child of the producer: counts with handles from before the
@@ -592,7 +538,7 @@ TEST(a_forked_child_cannot_count_or_hide_its_parents_end) {
   if (pid == 0) {
     char connected;
     die_with_parent();
-    struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+    struct percore_region *region = unit_create();
     percore_slot_t slot;
     uint32_t ports;
     uint32_t row;
@@ -635,7 +581,7 @@ TEST(a_forked_child_cannot_count_or_hide_its_parents_end) {
   /* no listener is left: the child has neither the socket nor the lock */
   region_reader_refresh(reader);
   assert_int_equal(region_reader_errno(reader), ECONNREFUSED);
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = unit_create();
   assert_return_code(percore_destroy(region), 0);
   kill(child, SIGKILL);
   region_reader_close(reader);
@@ -675,76 +621,6 @@ static int in_child(void (*what)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
-/* Starts a producer process, which calls what() first. Checks that its region
- * can be read and reset, and kills the producer. */
-static void read_producer_after(void (*what)(void)) {
-  struct producer producer = start_producer_after(what, unit_tables, TABLES);
-  struct watcher watcher = start_watching();
-  /* While a process floods sockets with descriptors, as other tests do, the
-   * kernel refuses to pass descriptors for unprivileged processes of the same
-   * user, and the producer hangs up. The reader therefore tries repeatedly. */
-  uint64_t at_last = now_ns() + AT_LAST_NS;
-  do
-    refresh_and_look(&watcher);
-  while (watcher.producers == 0 && now_ns() < at_last);
-  look(&watcher);
-  uint64_t counted = stop_counting(&producer);
-  refresh_and_look(&watcher);
-  assert_int_equal(watcher.last, counted);
-  assert_return_code(region_reader_reset(watcher.reader, 1, 0, AT_LAST_MS),
-                     errno);
-  kill_producer(&producer);
-  /* In other namespaces, the producer is a child of that process, and ends a
-   * moment after it. */
-  at_last = now_ns() + AT_LAST_NS;
-  while (watcher.producers == 1 && now_ns() < at_last &&
-         region_reader_presence(watcher.reader) == REGION_ALIVE) {
-    refresh_and_look(&watcher);
-    pause_ms(10);
-  }
-  assert_int_equal(region_reader_presence(watcher.reader), REGION_LEFT);
-  stop_watching(&watcher);
-}
-
-TEST(root_reads_and_resets_the_region_of_another_user) {
-  if (!is_root())
-    skip();
-  char path[128];
-  snprintf(path, sizeof(path), "%s/unit.lock", getenv("PERCORE_RUNTIME_DIR"));
-  unlink(path); /* the lock file belongs to another user */
-  assert_return_code(chmod(getenv("PERCORE_RUNTIME_DIR"), 0777), errno);
-  read_producer_after(become_nobody);
-  assert_return_code(unlink(path), errno);
-}
-
-static void nobody_connects(void) {
-  struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
-  struct region_reader *reader;
-  become_nobody();
-  if (region_reader_open(&reader, "unit", NULL, &options) != 0)
-    _exit(1);
-  region_reader_refresh(reader);
-  if (region_reader_directory(reader) == NULL)
-    _exit(region_reader_errno(reader) == EACCES ? 2 : 3);
-  if (region_reader_reset(reader, 1, 0, AT_LAST_MS) != -1 || errno != EPERM)
-    _exit(4);
-}
-
-TEST(users_outside_the_group_can_neither_connect_nor_reset) {
-  if (!is_root())
-    skip();
-  char path[128];
-  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct stat status;
-  assert_return_code(stat(path, &status), errno);
-  assert_int_equal(status.st_mode & 0777, 0660);
-  assert_int_equal(in_child(nobody_connects), 2);
-  assert_return_code(chmod(path, 0666), errno);
-  assert_int_equal(in_child(nobody_connects), 0);
-  assert_return_code(percore_destroy(region), 0);
-}
-
 /* Returns in a child process, which is in new user and pid namespaces. */
 static void enter_namespaces(void) {
   if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
@@ -778,7 +654,7 @@ static void read_from_namespace(void) {
     waitpid(pid, &status, 0);
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
   }
-  struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
+  struct region_reader_options options = {0};
   struct region_reader *reader;
   struct region_tile tile;
   if (region_reader_open(&reader, "unit", NULL, &options) != 0)
@@ -797,18 +673,12 @@ static void read_from_namespace(void) {
 TEST(a_reader_in_other_namespaces_reads_the_region) {
   if (!has_namespaces())
     skip();
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = unit_create();
   uint32_t slow = SLOW;
   uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_add(percore_shared_row(region, slow, row), 0, 5);
   assert_int_equal(in_child(read_from_namespace), 0);
   assert_return_code(percore_destroy(region), 0);
-}
-
-TEST(a_producer_in_other_namespaces_is_read) {
-  if (!has_namespaces())
-    skip();
-  read_producer_after(enter_namespaces);
 }
 
 static void begin(void) {

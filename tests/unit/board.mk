@@ -6,7 +6,7 @@ check_PROGRAMS += $(BOARD_TESTS)
 TESTS += $(BOARD_TESTS)
 BOARD_TEST_LDADD = libboard.la libregion.la libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_board_LDADD = $(BOARD_TEST_LDADD)
-tests_unit_test_board_LDFLAGS = -Wl,--wrap=memfd_create
+tests_unit_test_board_LDFLAGS = -Wl,--wrap=getrandom
 tests_unit_test_choose_LDADD = $(BOARD_TEST_LDADD)
 tests_unit_test_public_calls_LDADD = libregionunit.la $(BOARD_TEST_LDADD)
 tests_unit_test_public_calls_LDFLAGS = -Wl,-z,now

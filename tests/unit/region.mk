@@ -5,17 +5,14 @@ REGION_TESTS = \
 	tests/unit/test_region_writer \
 	tests/unit/test_region_directory \
 	tests/unit/test_region_reader \
-	tests/unit/test_region_receive \
-	tests/unit/test_region_hostile \
+	tests/unit/test_region_file \
 	tests/unit/test_region_grace \
 	tests/unit/test_region_owners \
 	tests/unit/test_region_inherit \
 	tests/unit/test_region_memory \
-	tests/unit/test_region_name \
 	tests/unit/test_region_poll \
 	tests/unit/test_region_author \
 	tests/unit/test_region_faults \
-	tests/unit/test_region_threads \
 	tests/unit/test_all_calls \
 	tests/unit/test_key_index
 check_PROGRAMS += $(REGION_TESTS)
@@ -28,18 +25,14 @@ tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_writer_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_reader_LDFLAGS = -Wl,--wrap=mincore
-tests_unit_test_region_receive_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_hostile_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_hostile_LDFLAGS = -Wl,--wrap=poll,--wrap=recvmsg
+tests_unit_test_region_file_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_file_LDFLAGS = -Wl,--wrap=time
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=poll
+tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=region_pause
 tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_inherit_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDFLAGS = -Wl,--wrap=madvise
-tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_name_LDFLAGS = -Wl,--wrap=open
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_faults_SOURCES = \
 	tests/unit/test_region_faults.c tests/unit/faults.h
@@ -51,9 +44,6 @@ tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
 	-Wl,--wrap=socketpair,--wrap=unlink
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_poll_LDFLAGS = -Wl,--wrap=clock_gettime
-tests_unit_test_region_threads_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_threads_LDFLAGS = \
-	-Wl,--wrap=clock_gettime,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=poll
 tests_unit_test_all_calls_LDADD = libregionunit.la libboard.la libregion.la \
 	libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_key_index_LDADD = $(REGION_TEST_LDADD)

@@ -1,11 +1,12 @@
-#include "region_host.h"
 #include "calls.h"
+#include "region_host.h"
 
 #include "base/clock.h"
 #include "plugin/regions.h"
 #include "plugin_unit.h"
 #include "region/writer.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 static struct host_round last;
@@ -25,15 +26,6 @@ static struct region_moment now;
 /* ---------------------------------------------------------------------------
  * A host
  */
-
-static bool serve_all(void *argument, uint64_t ns) {
-  (void)argument;
-  (void)ns;
-  for (size_t i = 0; i < COUNT_OF(served); i++)
-    if (served[i] != NULL)
-      percore_serve(served[i]);
-  return true;
-}
 
 uint64_t hours_pass(void *argument) {
   static uint64_t now_ns;
@@ -61,7 +53,6 @@ void start_watch(const char *lines) {
   options = (struct region_watch_options){.config = &config,
                                           .interval_ns = 1,
                                           .empty_polls = &polls,
-                                          .wait = serve_all,
                                           .is_wanted = is_wanted,
                                           .now_ns = host_now_ns};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
@@ -88,25 +79,6 @@ bool watch_is_idle(void) { return region_watch_is_idle(watch); }
 void begin_watch(const char *lines) {
   start_watch(lines);
   play_round(SECOND);
-}
-
-/* A file has the time of the last tick, so a file of this tick would look old,
- * too. */
-void age_sockets(void) {
-  watch->tried_ns = clock_now_ns(CLOCK_REALTIME) + 1;
-  while (clock_now_ns(CLOCK_REALTIME_COARSE) < watch->tried_ns)
-    ;
-}
-
-void play_until_tried(const char *path) {
-  struct stat file;
-  assert_return_code(lstat(path, &file), errno);
-  while ((file.st_ino + watch->round) % 32 != 1)
-    play_round(SECOND);
-}
-
-void set_clock_seen_before(int64_t seconds) {
-  watch->clock_ns -= (uint64_t)seconds * SECOND;
 }
 
 static bool owes(void) {
@@ -182,7 +154,13 @@ void fill_log(void) {
         (struct region_about){.log = &watch->log, .uid = user});
 }
 
-void abandon_producer(unsigned place) { region_server_close(served[place]); }
+/* As if the process had died: nobody can write to the file any more. */
+void abandon_producer(unsigned place) {
+  if (munmap(served[place]->map, served[place]->size) != 0 ||
+      mmap(served[place]->map, served[place]->size, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+    abort();
+}
 
 /* The plugin never frees its watch. */
 static void free_watch(void) {
@@ -192,7 +170,7 @@ static void free_watch(void) {
   if (watch->directory != NULL)
     closedir(watch->directory);
   for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
-    i->served_ns = 0;
+    i->served_ns = i->met = 0;
   watch->now.monotonic_ns = UINT64_MAX;
   region_list_forget(watch);
   assert_null(watch->instances);
@@ -228,19 +206,9 @@ void tear_down(void) {
 struct percore_region *create(unsigned place, const char *instance,
                               const struct percore_table *tables,
                               uint32_t len) {
-  struct percore_options create = {.serving = PERCORE_SERVE_POLLED,
-                                   .instance = instance,
-                                   .cores = host_cores,
-                                   .extra_slots = 2};
+  struct percore_options create = {
+      .instance = instance, .cores = host_cores, .extra_slots = 2};
   int status = create_region(&served[place], "unit", tables, len, &create);
-  /* On a busy machine, the process that removes the files of a producer that
-   * has just ended may still hold its lock. */
-  for (int tries = 0; status < 0 && errno == EADDRINUSE && tries < 500;
-       tries++) {
-    end_producer(place);
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    status = create_region(&served[place], "unit", tables, len, &create);
-  }
   assert_return_code(status, errno);
   return served[place];
 }

@@ -62,17 +62,6 @@ double taken_of_core(int core, double load);
 /* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);
 
-/* Makes the sockets that exist look as if they had been bound long ago. */
-void age_sockets(void);
-
-/* Plays rounds until an old socket that was not connected to has just been
- * tried again. The next 31 rounds do not try it. */
-void play_until_tried(const char *path);
-
-/* Makes it look as if the clock had been set by so many seconds since the last
- * scan of the directory. */
-void set_clock_seen_before(int64_t seconds);
-
 /* Plays a round after the clock was set back. */
 void play_round_set_back(void);
 

@@ -4,7 +4,6 @@
 #define PERCORE_REGION_UNIT_H
 
 #include "calls.h"
-#include "region/connection.h"
 #include "region/reader.h"
 #include "unit.h"
 
@@ -35,24 +34,18 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 void unit_make_runtime_dir(void);
 void unit_remove_runtime_dir(void);
 
-/* Skips the test if the child that receives (region/receive.h) cannot be
- * started. Under qemu-user, it cannot: clone(2) without an exit signal fails
- * with EINVAL. */
-void unit_need_receivers(void);
-
 /* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.
  */
-struct percore_region *unit_create(enum percore_serving serving);
+struct percore_region *unit_create(void);
 
 /* Detaches all slots of the calling thread and destroys the region. */
 void unit_end(struct percore_region *region);
 
-/* Defines a test of `region`, which unit_create makes, served by a thread, and
- * unit_end ends. */
+/* Defines a test of `region`, which unit_create makes and unit_end ends. */
 #define REGION_TEST(sentence)                                                  \
   static void sentence##_of(struct percore_region *region);                    \
   TEST(sentence) {                                                             \
-    struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);         \
+    struct percore_region *region = unit_create();                             \
     sentence##_of(region);                                                     \
     unit_end(region);                                                          \
   }                                                                            \
@@ -69,9 +62,9 @@ uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
                          uint64_t key);
 
 /* Declare a region or a connected reader that ends with the block. */
-#define UNIT_REGION(region, serving)                                           \
+#define UNIT_REGION(region)                                                    \
   struct percore_region *region __attribute__((cleanup(unit_end_region))) =    \
-      unit_create(serving)
+      unit_create()
 #define UNIT_READER(reader)                                                    \
   struct region_reader *reader __attribute__((cleanup(unit_close_reader))) =   \
       unit_connect()
@@ -80,11 +73,6 @@ void unit_close_reader(struct region_reader **reader);
 
 /* Connects a reader to `unit`, and asserts success. */
 struct region_reader *unit_connect(void);
-
-/* Waits until a connection has ended. The test process is also the producer, so
- * its receiver process may have inherited the producer's end of the connection,
- * and may close that end a little later. */
-void unit_await_end(const struct region_connection *connection);
 
 /* Reads the raw totals of a row, and asserts that the row is live. */
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,

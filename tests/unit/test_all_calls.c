@@ -48,19 +48,17 @@ static bool is_served(struct percore_region *region) {
 }
 
 static bool create(struct percore_region **region, const char *instance,
-                   enum percore_serving serving) {
-  struct percore_options options = {.instance = instance,
-                                    .serving = serving,
-                                    .cores = 4,
-                                    .inherit = serving == PERCORE_SERVE_POLLED};
+                   bool inherit) {
+  struct percore_options options = {
+      .instance = instance, .cores = 4, .inherit = inherit};
   return create_region(region, "unit", unit_tables, TABLES, &options) == 0;
 }
 
-static void with_thread(struct caller *caller, int turn) {
+static void counts(struct caller *caller, int turn) {
   struct percore_region *region;
   percore_slot_t slot;
   uint32_t row;
-  EXPECT(create(&region, "thread", PERCORE_SERVE_THREAD));
+  EXPECT(create(&region, "own", false));
   EXPECT(attach_thread(region, "worker", PERCORE_NO_CORE, &slot) == 0);
   EXPECT(make_row(region, PORT, "eth0", &row) == 0);
   percore_add(percore_row(percore_table(slot, PORT), row), PACKETS, 1);
@@ -69,10 +67,9 @@ static void with_thread(struct caller *caller, int turn) {
   EXPECT(percore_destroy(region) == 0);
 }
 
-static void polled(struct caller *caller, int turn) {
+static void inherits(struct caller *caller, int turn) {
   struct percore_region *region;
-  EXPECT(create(&region, "*", PERCORE_SERVE_POLLED));
-  EXPECT(percore_serve(region) == 0);
+  EXPECT(create(&region, "shared", true));
   EXPECT(is_served(region));
   EXPECT(percore_destroy(region) == 0);
 }
@@ -134,8 +131,8 @@ static int in_child(void) {
     return 2;
   snprintf(instance, sizeof(instance), "c%d", (int)getpid());
   return make_row(steady, SLOW, "child", &row) != 0 &&
-                 create(&region, instance, PERCORE_SERVE_THREAD) &&
-                 is_served(region) && percore_destroy(region) == 0
+                 create(&region, instance, false) && is_served(region) &&
+                 percore_destroy(region) == 0
              ? 0
              : 1;
 #endif
@@ -205,11 +202,11 @@ static struct board *publish_board(void) {
 
 TEST(calls_of_many_threads_succeed_beside_forks_and_signals) {
   struct caller callers[] = {
-      {.turn = with_thread},    {.turn = polled},       {.turn = reads},
+      {.turn = counts},         {.turn = inherits},     {.turn = reads},
       {.turn = asks_for_loads}, {.turn = changes_rows}, {.turn = forks},
   };
-  steady = unit_create(PERCORE_SERVE_THREAD);
-  assert_true(create(&inherited, "inherited", PERCORE_SERVE_POLLED));
+  steady = unit_create();
+  assert_true(create(&inherited, "inherited", true));
   (void)unit_row(inherited, SLOW, "row");
   struct board *board = publish_board();
   timer_t timer = interrupt();

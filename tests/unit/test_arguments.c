@@ -8,7 +8,7 @@
 
 static const struct command *const commands[] = {
     &load_command, &regions_command, &top_command,
-    &dump_command, &reset_command,   &doctor_command,
+    &dump_command, &doctor_command,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

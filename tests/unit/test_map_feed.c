@@ -164,7 +164,7 @@ static void see_row(const struct region_tile *tile, uint32_t i) {
 
 static size_t see_rows(void) {
   if (reader == NULL) {
-    struct region_reader_options options = {.hello_wait_ms = 60000};
+    struct region_reader_options options = {0};
     assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   }
   int came = region_reader_refresh(reader);
@@ -248,7 +248,6 @@ static bool was_said(const char *text) {
  */
 
 TEST(entries_that_take_the_place_of_others_are_counted) {
-  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   for (uint32_t key = 0; key < ROWS_MAX; key++)
     add(key, 1, 100);
@@ -267,7 +266,6 @@ TEST(entries_that_take_the_place_of_others_are_counted) {
 }
 
 TEST(entries_without_a_row_are_reported_and_never_make_others_wrong) {
-  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   for (uint32_t key = 0; key < KEYS; key++)
     add(key, 1000, 1000);
@@ -286,7 +284,6 @@ TEST(entries_without_a_row_are_reported_and_never_make_others_wrong) {
 }
 
 TEST(old_entries_are_not_new_because_their_pin_was_missing) {
-  unit_need_receivers();
   publish(1, ROWS_MAX, false);
   for (uint32_t key = 0; key < KEYS; key++)
     add(key, 1000, 1000);
@@ -304,7 +301,6 @@ TEST(old_entries_are_not_new_because_their_pin_was_missing) {
 }
 
 TEST(a_map_that_cannot_be_read_has_no_table_until_it_is_replaced) {
-  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   add(0, 10, 1000);
   assert_int_equal(look(), 1);
@@ -323,20 +319,7 @@ TEST(a_map_that_cannot_be_read_has_no_table_until_it_is_replaced) {
   assert_int_equal(rows[1].shown[0], 5);
 }
 
-TEST(a_map_whose_region_another_process_serves_needs_another_region) {
-  struct percore_region *first;
-  assert_return_code(create_region(&first, "unit", NULL, 0, NULL), errno);
-  publish(2, ROWS_MAX, true);
-  map_publisher_update(publisher);
-  assert_int_equal(said_len, 1);
-  assert_string_equal(said[0],
-                      "region unit: another process serves this name: end it, "
-                      "or set Region to another name");
-  assert_return_code(percore_destroy(first), errno);
-}
-
 TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count) {
-  unit_need_receivers();
   kernel.cores_lost = 1;
   publish(2, ROWS_MAX, true);
   add(0, 7, 700);
@@ -355,7 +338,6 @@ TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count) {
 
 TEST(keys_with_the_same_name_count_in_one_row) {
   for (uint32_t type = 0; type < 3; type++) { /* arrays and hash maps */
-    unit_need_receivers();
     begin();
     kernel.names = 4;
     publish(type, KEYS, true);
@@ -377,7 +359,6 @@ TEST(keys_with_the_same_name_count_in_one_row) {
 }
 
 TEST(a_row_ends_with_the_last_key_of_its_name) {
-  unit_need_receivers();
   kernel.names = 4;
   publish(1, KEYS, true);
   add(0, 10, 1000);
@@ -396,7 +377,6 @@ TEST(a_row_ends_with_the_last_key_of_its_name) {
 
 TEST(a_gauge_is_that_of_the_keys_that_exist) {
   static const char *gauge = "packets";
-  unit_need_receivers();
   kernel.names = 4;
   gauges = (struct names){&gauge, 1};
   publish(1, KEYS, true);
@@ -420,7 +400,6 @@ TEST(a_gauge_is_that_of_the_keys_that_exist) {
  */
 
 TEST(a_withheld_field_leaves_the_region_as_it_is) {
-  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   add(0, 1000, 1000);
   look();
@@ -444,7 +423,6 @@ TEST(a_withheld_field_leaves_the_region_as_it_is) {
 }
 
 TEST(fields_that_decrease_together_are_reported_in_one_message) {
-  unit_need_receivers();
   publish(0, ROWS_MAX, true); /* an array */
   add(0, 1000, 1000);
   look();
@@ -459,7 +437,6 @@ TEST(fields_that_decrease_together_are_reported_in_one_message) {
 }
 
 TEST(a_counter_that_may_wrap_unnoticed_is_warned_about_once) {
-  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   for (int i = 0; i < 4; i++) {
     add(0, 1, 1);
@@ -599,19 +576,12 @@ static void play(uint32_t type) {
   assert_false(was_said("decreased"));
 }
 
-TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events) {
-  unit_need_receivers();
-  play(1);
-}
+TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events) { play(1); }
 
-TEST(rows_of_maps_per_core_count_what_each_entry_grew_by) {
-  unit_need_receivers();
-  play(2);
-}
+TEST(rows_of_maps_per_core_count_what_each_entry_grew_by) { play(2); }
 
 TEST(a_row_counts_what_all_keys_of_its_name_grew_by) {
   uint64_t last[KEYS] = {0};
-  unit_need_receivers();
   kernel.names = KEYS - 3;
   publish(1, KEYS, true);
   for (int i = 0; i < 2000; i++) {

@@ -198,54 +198,10 @@ TEST(an_instance_that_comes_counts_from_its_start) {
 }
 
 static struct percore_region *create_polled(int number, const char *instance) {
-  struct percore_options options = {
-      .serving = PERCORE_SERVE_POLLED, .instance = instance, .cores = CORES};
+  struct percore_options options = {.instance = instance, .cores = CORES};
   assert_return_code(
       create_region(&regions[number], "unit", tables, 1, &options), errno);
   return regions[number];
-}
-
-/* Answers when a reader has waited for longer than it waits for an instance
- * that comes later. */
-static void *serve_late(void *region) {
-  struct timespec time = {.tv_nsec = 200000000};
-  while (nanosleep(&time, &time) != 0)
-    ;
-  percore_serve(region);
-  return NULL;
-}
-
-TEST(an_instance_that_answers_late_is_not_left_out) {
-  pthread_t thread;
-  create(0, "a");
-  struct percore_region *late = create_polled(1, "late");
-  assert_int_equal(pthread_create(&thread, NULL, serve_late, late), 0);
-  open_all(false, false);
-  assert_int_equal(pthread_join(thread, NULL), 0);
-  assert_int_equal(merge_count(&merge), 2);
-}
-
-TEST(an_instance_that_does_not_answer_is_left_out) {
-  create_polled(0, "a");
-  create(1, "b");
-  open_all(false, false);
-  assert_int_equal(merge_count(&merge), 1);
-}
-
-TEST(an_instance_that_answers_later_is_added) {
-  struct percore_region *polled = create_polled(0, "a");
-  create(1, "b");
-  open_all(false, false);
-  assert_int_equal(merge_count(&merge), 1);
-  for (int i = 0; i < 1000 && merge_count(&merge) < 2; i++) {
-    percore_serve(polled);
-    look();
-  }
-  look();
-  count(0, "eth0", 0, 5);
-  count(1, "eth0", 0, 3);
-  look();
-  assert_near(value("eth0", "count", 0), 8, 1e-9);
 }
 
 TEST(a_region_whose_instances_do_not_answer_is_not_opened) {

@@ -64,9 +64,8 @@ static void wait_a_while(void) {
 }
 
 TEST(each_value_is_of_a_later_moment_and_has_the_interval_of_the_plugin) {
-  unit_need_receivers();
   fake.interval = NS_TO_CDTIME_T(INTERVAL_NS);
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  UNIT_REGION(region);
   start();
   wait_a_while();
   region_thread_stop(thread);
@@ -105,38 +104,22 @@ TEST(a_round_that_is_late_has_the_time_when_it_begins) {
 }
 
 TEST(it_stops_while_a_producer_does_not_answer) {
-  unit_need_receivers();
-  UNIT_REGION(region, PERCORE_SERVE_POLLED);
+  UNIT_REGION(region);
   start();
   wait_a_while();
   region_thread_stop(thread);
 }
 
 TEST(it_stops_as_soon_as_it_has_started) {
-  unit_need_receivers();
   start();
   region_thread_stop(thread);
 }
 
-TEST(a_region_is_read_when_the_thread_starts_and_not_an_interval_later) {
-  enum { HOUR_S = 3600 };
-  struct percore_region_status status;
-  const time_t end = time(NULL) + 60;
-  unit_need_receivers();
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
-  start_with(HOUR_S * NS_PER_S);
-  do {
-    wait_a_while();
-    assert_return_code(percore_status(region, &status), errno);
-  } while (status.readers == 0 && time(NULL) < end);
-  assert_int_equal(status.readers, 1);
-  assert_true(region_thread_stop(thread));
-}
-
 TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
-  unit_need_receivers();
   const int others = unit_count_threads();
   const time_t end = time(NULL) + 60;
+  unit_remove_runtime_dir();
+  unit_make_runtime_dir();
   start();
   assert_int_equal(unit_count_threads(), others + 1);
   while (unit_count_threads() > others && time(NULL) < end)
@@ -146,7 +129,7 @@ TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
     assert_int_equal(unit_count_threads(), others);
   }
   assert_int_equal(fake.values_len, 0);
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  UNIT_REGION(region);
   const char *values = "percore_host-self/gauge-regions";
   for (; fake_find(values) == NULL && time(NULL) < end; wait_a_while())
     assert_int_equal(region_thread_keep(thread), 0);
@@ -164,8 +147,7 @@ static void block(const notification_t *note) {
 
 /* A notification plugin or a kernel that never returns. */
 TEST(a_thread_that_is_blocked_does_not_delay_the_end) {
-  unit_need_receivers();
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = unit_create();
   fake.notified = block;
   start();
   wait_a_while();

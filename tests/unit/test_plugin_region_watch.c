@@ -151,7 +151,6 @@ TEST(an_instance_found_late_adds_no_counts_from_long_before) {
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 100);
   served[1] = west;
-  percore_serve(west);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 100);
   add(west, "eth0", 0, PACKETS, 2);
@@ -209,7 +208,6 @@ TEST(counts_made_while_a_new_producer_is_silent_are_reported) {
   assert_int_equal(snapshot->regions_silent, 1);
   add(west, "eth0", 0, PACKETS, 3);
   served[1] = west;
-  percore_serve(west);
   play_round(SECOND / 10);
   assert_int_equal(snapshot->regions, 2);
   assert_count(HOST "port_packets", "all", "eth0", 123);
@@ -820,7 +818,6 @@ TEST(of_users_that_collectd_finds_at_its_start_the_lowest_uid_has_the_series) {
   begin_watch("");
   assert_count(HOST "port_packets", APART, "eth0", 7);
   served[1] = late;
-  percore_serve(late);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 100);
 }
@@ -857,7 +854,6 @@ TEST(
   play_round(SECOND);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   served[0] = region;
-  percore_serve(region);
   play_round(SECOND);
   play_round(SECOND);
   assert_int_equal(snapshot->regions_silent, 0);
@@ -1043,42 +1039,7 @@ TEST(a_socket_that_refused_is_tried_again) {
   close(fd);
 }
 
-TEST(an_old_socket_that_refused_delays_no_new_one_and_is_tried_now_and_then) {
-  char path[108];
-  socket_path(path, sizeof(path), 3);
-  int fd = bind_at(path);
-  set_time_of_directory(1000);
-  begin_watch("");
-  play_until_tried(path);
-  age_sockets();
-  assert_return_code(listen(fd, 1), errno);
-  create_usual(0, "new");
-  set_time_of_directory(1001);
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions, 1);
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 0);
-  for (int i = 0; i < 33; i++)
-    play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  close(fd);
-}
 
-TEST(old_sockets_are_tried_again_after_the_clock_was_set) {
-  char path[108];
-  socket_path(path, sizeof(path), 3);
-  int fd = bind_at(path);
-  set_time_of_directory(1000);
-  begin_watch("");
-  age_sockets();
-  set_clock_seen_before(-5);
-  assert_return_code(listen(fd, 1), errno);
-  set_time_of_directory(1001);
-  play_round(SECOND);
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  close(fd);
-}
 
 static struct rlimit limit_files(rlim_t most) {
   struct rlimit before, now;
@@ -1315,74 +1276,6 @@ TEST(a_name_that_is_forgotten_takes_no_first_counts_of_others) {
 
 TEST(the_name_of_a_producer_that_lives_takes_no_first_counts_of_later_ones) {
   count_under_600_names(true);
-}
-
-/* A region that nobody finds or serves while it is away. */
-static struct percore_region *away;
-static char away_path[PATH_MAX], away_to[PATH_MAX + 8];
-
-static void create_away(void) {
-  snprintf(away_path, sizeof(away_path), "%s/unit@away.sock",
-           getenv("PERCORE_RUNTIME_DIR"));
-  snprintf(away_to, sizeof(away_to), "%s.away", away_path);
-  away = create_usual(1, "away");
-  add(away, "a", 0, PACKETS, 5);
-}
-
-static void take_away(void) {
-  for (int c = 0; c < SERVER_CONNECTIONS; c++)
-    region_close_fd(&away->server.connections[c].fd);
-  assert_return_code(rename(away_path, away_to), errno);
-  served[1] = NULL;
-}
-
-static void bring_back(void) {
-  assert_return_code(rename(away_to, away_path), errno);
-  served[1] = away;
-  play_round(SECOND);
-}
-
-/* In each round, a producer with a new name counts 1, and ends. */
-static void count_under_names(int from, int to) {
-  char name[16];
-  for (int i = from; i < to; i++) {
-    snprintf(name, sizeof(name), "%d", i);
-    add(create_usual(0, name), "a", 0, PACKETS, 1);
-    play_round(SECOND / 10);
-    end_producer(0);
-  }
-}
-
-TEST(a_producer_whose_name_was_forgotten_counts_nothing_twice) {
-  start_watch("");
-  create_away();
-  play_round(SECOND);
-  play_round(10 * SECOND); /* from now on, its end and its return are told */
-  take_away();
-  count_under_names(0, 300);
-  bring_back();
-  assert_false(told("unit@away is back"));
-  add(away, "a", 0, PACKETS, 2);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "a", 5 + 300 + 2);
-}
-
-/* If the names of the producers that die were forgotten, they could return, and
- * so what any producer counted that is older than they would be left out. */
-TEST(of_too_many_names_the_one_that_was_served_longest_ago_is_forgotten) {
-  start_watch("");
-  create_away();
-  take_away();
-  create_usual(2, "first");
-  count_under_names(0, 300);
-  create_usual(3, "last");
-  play_round(SECOND);
-  abandon_producer(2);
-  abandon_producer(3);
-  play_round(SECOND);
-  count_under_names(300, 310);
-  bring_back();
-  assert_count(HOST "port_packets", "all", "a", 310 + 5);
 }
 
 TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice) {

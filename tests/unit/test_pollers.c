@@ -370,7 +370,7 @@ static void count(struct poller_thread *thread, double ran, double waited,
 }
 
 static struct region_reader *connect_reader(void) {
-  struct region_reader_options options = {.hello_wait_ms = 60000};
+  struct region_reader_options options = {0};
   struct region_reader *reader;
   assert_return_code(
       region_reader_open(&reader, POLLERS_REGION, NULL, &options), 0);

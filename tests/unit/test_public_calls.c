@@ -28,12 +28,10 @@ static const struct percore_field big_fields[] = {
 };
 
 static int create_with(struct percore_region **made, const char *name,
-                       enum percore_serving serving) {
+                       bool inherit) {
   struct percore_table tables[ALL_TABLES];
-  struct percore_options options = {.serving = serving,
-                                    .cores = 4,
-                                    .extra_slots = 2,
-                                    .inherit = serving == PERCORE_SERVE_POLLED};
+  struct percore_options options = {
+      .cores = 4, .extra_slots = 2, .inherit = inherit};
   memcpy(tables, unit_tables, sizeof(unit_tables));
   tables[BIG] = (struct percore_table){
       .name = "big", .fields = big_fields, .field_count = 1, .max_rows = 2};
@@ -109,14 +107,6 @@ static bool attach_until_refused(void) {
   return refused_one;
 }
 
-static bool serve_connection(void) {
-  struct percore_reader *other;
-  bool done = succeeds(percore_open(&other, "taken", NULL)) &&
-              percore_refresh(other) == 1 && succeeds(percore_serve(taken));
-  percore_close(other);
-  return done && succeeds(percore_serve(taken));
-}
-
 static bool status_of(struct percore_region *any) {
   struct percore_region_status status;
   return succeeds(percore_status(any, &status));
@@ -172,14 +162,11 @@ static bool use_load(void) {
 
 /* Each ends with true if it did what it should. */
 #define CALLS(CALL)                                                            \
-  CALL(create, create_with(&region, "unit", PERCORE_SERVE_THREAD) == 0)        \
-  CALL(create_polled, create_with(&taken, "taken", PERCORE_SERVE_POLLED) == 0) \
+  CALL(create, create_with(&region, "unit", false) == 0)                       \
+  CALL(create_inherit, create_with(&taken, "taken", true) == 0)                \
   CALL(create_refused, fails_with(EINVAL, create_with(&refused, "?", 0)))      \
-  CALL(create_unserved,                                                        \
-       fails_with(EADDRINUSE, create_with(&refused, "taken", 0)))              \
   CALL(status, status_of(region))                                              \
   CALL(status_unserved, status_of(refused))                                    \
-  CALL(fd, succeeds(percore_fd(taken)))                                        \
   CALL(handles, handles())                                                     \
   CALL(attach, attach())                                                       \
   CALL(attach_for_other_core, attach_for_other_core())                         \
@@ -198,7 +185,6 @@ static bool use_load(void) {
                                  values, PERCORE_MAX_COLUMNS)))                \
   CALL(read_slot, succeeds(percore_read_row(reader, BIG, 1, 1, NULL, 0,        \
                                             values, PERCORE_MAX_COLUMNS)))     \
-  CALL(serve, serve_connection())                                              \
   CALL(close, (percore_close(reader), true))                                   \
   CALL(destroy_unserved, succeeds(percore_destroy(refused)))                   \
   CALL(destroy_polled, succeeds(percore_destroy(taken)))                       \

@@ -24,7 +24,7 @@ static void open_rates(struct rates_options options) {
 
 static void set_up(void) {
   fixture = (struct fixture){.now_ns = SECOND};
-  fixture.region = unit_create(PERCORE_SERVE_THREAD);
+  fixture.region = unit_create();
   assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
   assert_return_code(attach_thread(fixture.region, "rx", 1, &fixture.slot), 0);
   fixture.port = PORT;

@@ -133,52 +133,6 @@ TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   unit_end(region);
 }
 
-/* Of two cores, the serving thread may only run on `core`. */
-static void check_serving(const struct percore_region *region, int core,
-                          int other) {
-  cpu_set_t cpus;
-  assert_int_equal(
-      pthread_getaffinity_np(region->server.thread, sizeof(cpus), &cpus), 0);
-  assert_true(CPU_ISSET((size_t)core, &cpus));
-  assert_false(CPU_ISSET((size_t)other, &cpus));
-}
-
-TEST(the_serving_thread_leaves_the_core_of_a_slot_and_that_of_a_pinned_worker) {
-  int here, elsewhere;
-  if (!two_cores(&here, &elsewhere))
-    skip();
-  struct percore_region *region = create(NULL, &(struct percore_options){0});
-  percore_slot_t slot = unit_attach(region, here);
-  check_serving(region, elsewhere, here);
-  assert_return_code(percore_detach(slot), errno);
-  pin(elsewhere);
-  (void)unit_attach(region, PERCORE_NO_CORE);
-  check_serving(region, here, elsewhere);
-  unit_end(region);
-}
-
-static int core_of_worker;
-
-static void *attach_and_end(void *region) {
-  percore_slot_t slot;
-  attach_thread(region, "ended", core_of_worker, &slot);
-  return NULL;
-}
-
-TEST(the_serving_thread_may_use_the_core_of_a_worker_that_has_ended) {
-  int elsewhere;
-  pthread_t worker;
-  if (!two_cores(&core_of_worker, &elsewhere))
-    skip();
-  struct percore_region *region = create(NULL, &(struct percore_options){0});
-  (void)unit_attach(region, elsewhere);
-  assert_int_equal(pthread_create(&worker, NULL, attach_and_end, region), 0);
-  assert_int_equal(pthread_join(worker, NULL), 0);
-  region_release_ended(region);
-  check_serving(region, core_of_worker, elsewhere);
-  unit_end(region);
-}
-
 TEST(without_extra_slots_such_a_thread_gets_the_cores_slot) {
   int here, elsewhere;
   if (!two_cores(&here, &elsewhere))
@@ -310,8 +264,7 @@ TEST(a_thread_without_a_slot_gets_a_sink) {
 
 TEST(a_producer_reads_its_own_region_without_serving_it) {
   struct percore_region *region =
-      create(NULL, &(struct percore_options){.cores = 2,
-                                             .serving = PERCORE_SERVE_POLLED});
+      create(NULL, &(struct percore_options){.cores = 2});
   uint64_t values[6];
   percore_slot_t slot = unit_attach(region, 1);
   percore_poll(slot, 7, percore_polled_(slot.seat->head) + 10);
@@ -322,8 +275,7 @@ TEST(a_producer_reads_its_own_region_without_serving_it) {
 }
 
 TEST(a_reader_in_the_producer_follows_the_next_region) {
-  struct percore_options options = {.cores = 2,
-                                    .serving = PERCORE_SERVE_POLLED};
+  struct percore_options options = {.cores = 2};
   struct percore_region *region = create(NULL, &options);
   struct percore_reader *reader;
   assert_return_code(percore_open(&reader, "author", NULL), errno);
@@ -465,7 +417,6 @@ TEST(the_status_reports_slots_and_refused_calls) {
   assert_int_equal(status.slots_attached, 2);
   assert_int_equal(status.attaches_refused, 1);
   assert_int_equal(status.adds_refused, 3);
-  assert_int_equal(status.readers, 0);
   percore_detach(slots[0]);
   percore_detach(slots[1]);
   assert_int_equal(status_of(region).slots_attached, 0);
@@ -509,15 +460,6 @@ REGION_TEST(a_long_name_of_a_thread_is_cut_to_39_bytes) {
   assert_return_code(percore_detach(slot), errno);
 }
 
-REGION_TEST(the_status_reports_the_number_of_readers) {
-  UNIT_READER(reader);
-  /* The producer counts a connection only after it has sent HELLO, so wait for
-   * that. */
-  while (status_of(region).readers == 0)
-    sched_yield();
-  assert_int_equal(status_of(region).readers, 1);
-}
-
 TEST(a_sink_prints_its_reason_once) {
   struct percore_options options = {0};
   struct percore_region *region;
@@ -544,40 +486,6 @@ TEST(a_region_that_is_not_served_prints_its_reason_once) {
   assert_int_equal(status.error, ENOENT);
   assert_non_null(strstr(said, status.reason));
   assert_return_code(percore_destroy(region), errno);
-}
-
-TEST(a_region_that_is_no_longer_served_says_why) {
-  char directory[] = "/tmp/percore-gone-XXXXXX";
-  assert_non_null(mkdtemp(directory));
-  struct percore_region *region =
-      create(NULL, &(struct percore_options){.runtime_dir = directory,
-                                             .serving = PERCORE_SERVE_POLLED,
-                                             .instance = "east"});
-  assert_string_equal(status_of(region).reason, "");
-  assert_return_code(remove(region->server.claim.socket_path), errno);
-  assert_return_code(remove(region->server.claim.lock_path), errno);
-  assert_return_code(rmdir(directory), errno);
-  region->server.checked_ms = INT64_MIN / 2; /* the check is due */
-  assert_return_code(percore_serve(region), errno);
-  struct percore_region_status status = status_of(region);
-  assert_int_equal(status.served, 0);
-  assert_int_equal(status.error, ENOENT);
-  assert_non_null(strstr(status.reason, "region 'author@east' is not served in "
-                                        "/tmp/percore-gone-"));
-  assert_non_null(strstr(status.reason, "create the directory"));
-  assert_return_code(percore_destroy(region), errno);
-}
-
-TEST(a_region_whose_name_is_taken_says_which_instance) {
-  struct percore_options options = {
-      .instance = "west", .serving = PERCORE_SERVE_POLLED, .quiet = 1};
-  struct percore_region *first = create(NULL, &options), *second;
-  assert_fails(create_region(&second, "author", &gauges, 1, &options),
-               EADDRINUSE);
-  assert_non_null(
-      strstr(status_of(second).reason, "region 'author@west' is not served"));
-  assert_return_code(percore_destroy(second), errno);
-  assert_return_code(percore_destroy(first), errno);
 }
 
 TEST(names_of_rows_without_max_rows_are_refused) {
@@ -670,7 +578,7 @@ TEST(a_forked_child_learns_that_its_region_is_a_sink) {
     percore_slot_t mine = percore_this_slot(region);
     percore_poll(mine, 1, 0);
     _exit(status.served == 0 && status.error == ENODEV &&
-                  mine.seat->head == slot.seat->head
+                  mine.seat->head != slot.seat->head
               ? 0
               : 1);
   }
@@ -678,18 +586,6 @@ TEST(a_forked_child_learns_that_its_region_is_a_sink) {
   assert_int_equal(waitpid(child, &left, 0), child);
   assert_int_equal(left, 0);
   unit_end(region);
-}
-
-TEST(a_forked_child_does_not_keep_the_memory_of_a_region) {
-  struct percore_region *region = create(NULL, &(struct percore_options){0});
-  int memory[] = {region->memfd, region->shared}, left;
-  pid_t child = fork();
-  if (child == 0)
-    _exit(fcntl(memory[0], F_GETFD) < 0 && fcntl(memory[1], F_GETFD) < 0 ? 0
-                                                                         : 1);
-  assert_int_equal(waitpid(child, &left, 0), child);
-  assert_int_equal(left, 0);
-  assert_return_code(percore_destroy(region), errno);
 }
 
 /* Asserts that a child lives, and counts in a sink, where no more of a resource
@@ -720,7 +616,7 @@ TEST(a_forked_child_lives_where_no_private_memory_is_allowed) {
   print_message("skipped: the sanitizer takes private memory\n");
   skip();
 #endif
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  UNIT_REGION(region);
   fork_at_limit(region, RLIMIT_DATA, 1);
 }
 
@@ -735,7 +631,7 @@ TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
   assert_fails(percore_status_(region, &status, SIZE_MAX), EINVAL);
   assert_return_code(
       percore_status_(region, &status,
-                      offsetof(struct percore_region_status, readers)),
+                      offsetof(struct percore_region_status, slots)),
       errno);
   assert_int_equal(status.served, 1);
   assert_int_equal(status.slots, 77);

@@ -163,7 +163,7 @@ TEST(a_wrong_header_is_refused) {
   const struct lie lies[] = {
       IN_HEADER(magic, 0),
       IN_HEADER(byte_order, 0x04030201),
-      IN_HEADER(major, 1),
+      IN_HEADER(major, 2),
       IN_HEADER(word_size, 4),
       IN_HEADER(header_size, 8),
       IN_HEADER(table_size, UINT32_MAX),
@@ -474,12 +474,43 @@ TEST(a_broken_field_is_blamed_by_table_and_name) {
  * Regions in memory
  */
 
-static int memory_with(const struct bytes *bytes) {
-  int fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  assert_true(fd >= 0);
+/* Makes a file of the runtime directory with these bytes. */
+static const char *file_with(const struct bytes *bytes) {
+  static const char name[] = "unit@a.0123456789abcdef";
+  int dir = open(getenv("PERCORE_RUNTIME_DIR"), O_PATH | O_DIRECTORY);
+  int fd = openat(dir, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert_return_code(fd, errno);
   assert_return_code(ftruncate(fd, (off_t)bytes->region_size), errno);
   assert_int_equal(pwrite(fd, bytes->start, bytes->size, 0), bytes->size);
-  return fd;
+  close(fd);
+  close(dir);
+  return name;
+}
+
+static bool accept_all(uid_t uid, void *argument) {
+  (void)uid;
+  (void)argument;
+  return true;
+}
+
+static int open_view(struct region_view *view, const struct bytes *bytes,
+                     struct region_allowance *allowance) {
+  const struct region_view_request request = {.dir =
+                                                  getenv("PERCORE_RUNTIME_DIR"),
+                                              .name = file_with(bytes),
+                                              .allowance = allowance,
+                                              .accepts = accept_all};
+  return region_view_open(view, &request, &fault);
+}
+
+static int rewrite(const struct region_view *view, const void *bytes,
+                   size_t size, uint64_t offset) {
+  char path[512];
+  snprintf(path, sizeof(path), "%s/%s", view->dir, view->name);
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  assert_return_code(fd, errno);
+  assert_int_equal(pwrite(fd, bytes, size, (off_t)offset), size);
+  return close(fd);
 }
 
 /* The plugin advises to raise its own limit (MaxMemory) only for this error. */
@@ -488,8 +519,7 @@ TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
   struct region_pool pool = {.max = 1};
   struct region_allowance allowance = {.pool = &pool};
   struct region_view view;
-  assert_int_equal(
-      region_view_open(&view, memory_with(&bytes), &allowance, &fault), -1);
+  assert_int_equal(open_view(&view, &bytes, &allowance), -1);
   assert_int_equal(fault.error, EDQUOT);
 }
 
@@ -500,118 +530,173 @@ TEST(a_name_that_fills_its_label_ends_with_a_nul) {
   const uint64_t rows = 1, generation = region_next_object(0, REGION_LIVE);
   static const char label[] = "123456789012345678901234";
   char name[REGION_ROW_NAME_SIZE];
-  int fd = memory_with(&bytes);
-  assert_int_equal(pwrite(fd, &rows, 8, (off_t)port->live_offset), 8);
-  assert_int_equal(pwrite(fd, &generation, 8, (off_t)port->generations_offset),
-                   8);
-  assert_int_equal(pwrite(fd, label, 24, (off_t)port->labels_offset), 24);
-  assert_return_code(region_view_open(&reader.view, fd, NULL, &fault), 0);
+  assert_return_code(open_view(&reader.view, &bytes, NULL), 0);
+  rewrite(&reader.view, &rows, 8, port->live_offset);
+  rewrite(&reader.view, &generation, 8, port->generations_offset);
+  rewrite(&reader.view, label, 24, port->labels_offset);
   memset(name, 'x', sizeof(name));
   assert_true(region_reader_row_name(&reader, PORT + 1, 0, generation, name));
   assert_memory_equal(name, label, sizeof(label));
   region_view_close(&reader.view);
 }
 
-static int huge_memory_of(const struct bytes *bytes) {
-  int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB | 21U << 26);
-  if (fd < 0)
-    return -1;
-  void *map = MAP_FAILED;
-  if (ftruncate(fd, (off_t)bytes->region_size) == 0)
-    map = mmap(NULL, bytes->region_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-               0);
-  if (map == MAP_FAILED) {
-    close(fd);
-    return -1;
-  }
-  memcpy(map, bytes->start, bytes->size);
-  munmap(map, bytes->region_size);
-  return fd;
+/* ---------------------------------------------------------------------------
+ * The two ways to read
+ */
+
+static struct bytes make_populated(void) {
+  struct bytes bytes = make_directory();
+  struct region_header *header = (void *)bytes.start;
+  header->flags = REGION_POPULATED;
+  return bytes;
 }
 
-TEST(holes_in_huge_pages_are_not_allocated) {
-  struct bytes bytes = make_directory_in(REGION_HUGE_PAGE);
+TEST(a_populated_file_of_the_own_user_is_mapped) {
+  struct bytes bytes = make_populated();
   struct region_view view;
-  struct stat before, after;
-  int fd = huge_memory_of(&bytes);
-  if (fd < 0) {
-    print_message("not tested: there are too few huge pages here\n");
+  assert_return_code(open_view(&view, &bytes, NULL), 0);
+  assert_non_null(view.map);
+  region_view_close(&view);
+}
+
+TEST(a_file_that_may_have_holes_is_not_mapped) {
+  struct bytes bytes = make_directory();
+  struct region_view view;
+  assert_return_code(open_view(&view, &bytes, NULL), 0);
+  assert_null(view.map);
+  region_view_close(&view);
+}
+
+static bool give_away(uid_t uid, void *argument) {
+  (void)uid;
+  (void)argument;
+  return true;
+}
+
+TEST(a_file_of_another_user_is_not_mapped) {
+  struct bytes bytes = make_populated();
+  struct region_view view;
+  char path[512];
+  snprintf(path, sizeof(path), "%s/%s", getenv("PERCORE_RUNTIME_DIR"),
+           file_with(&bytes));
+  if (geteuid() != 0 || chown(path, 65534, (gid_t)-1) != 0) {
+    print_message("not tested: only root can give a file away\n");
     skip();
   }
-  assert_return_code(fstat(fd, &before), errno);
-  assert_true((uint64_t)before.st_blocks * 512 < bytes.region_size);
-  assert_return_code(region_view_open(&view, fd, NULL, &fault), 0);
-  uint64_t last = 1;
-  region_view_load(&view, bytes.region_size - 8, 1, 0, &last);
-  assert_int_equal(last, 0);
-  assert_return_code(fstat(fd, &after), errno);
-  assert_int_equal(before.st_blocks, after.st_blocks);
+  const struct region_view_request request = {.dir =
+                                                  getenv("PERCORE_RUNTIME_DIR"),
+                                              .name = strrchr(path, '/') + 1,
+                                              .accepts = give_away};
+  assert_return_code(region_view_open(&view, &request, &fault), 0);
+  assert_int_equal(view.file.owner, 65534);
+  assert_null(view.map);
+  region_view_close(&view);
+  unlink(path);
+}
+
+/* Opens the same bytes in both ways. */
+static void open_both(struct region_view *mapped, struct region_view *read,
+                      struct bytes bytes) {
+  assert_return_code(open_view(mapped, &bytes, NULL), 0);
+  *read = *mapped;
+  read->map = NULL;
+  read->file.fd = -1;
+}
+
+TEST(both_ways_load_the_same_words_at_every_offset_and_length) {
+  enum { MOST = 1100, TURNS = 3000 };
+  struct bytes bytes = make_populated();
+  struct region_view mapped, read;
+  unsigned seed = 1;
+  static uint64_t random[MOST], a[MOST], b[MOST];
+  open_both(&mapped, &read, bytes);
+  uint64_t start = (bytes.size + 7) / 8 * 8;
+  for (uint64_t at = start; at < bytes.region_size; at += sizeof(random)) {
+    for (size_t i = 0; i < MOST; i++)
+      random[i] = (uint64_t)rand_r(&seed) << 32 | (unsigned)rand_r(&seed);
+    uint64_t left = bytes.region_size - at;
+    rewrite(&mapped, random, left < sizeof(random) ? left : sizeof(random), at);
+  }
+  for (int i = 0; i < TURNS; i++) {
+    size_t count = 1 + (size_t)rand_r(&seed) % MOST;
+    uint64_t words = bytes.region_size / 8;
+    uint64_t at = 8 * ((uint64_t)rand_r(&seed) % (words - count + 1));
+    region_view_load(&mapped, at, count, at, a);
+    region_view_load(&read, at, count, at, b);
+    assert_memory_equal(a, b, 8 * count);
+  }
+  assert_false(read.is_cut);
+  region_file_close(&read.file);
+  region_view_close(&mapped);
+}
+
+TEST(words_beyond_the_end_of_a_truncated_file_are_0_and_the_view_is_cut) {
+  struct bytes bytes = make_directory();
+  struct region_view view;
+  uint64_t words[2] = {1, 1};
+  char path[512];
+  assert_return_code(open_view(&view, &bytes, NULL), 0);
+  snprintf(path, sizeof(path), "%s/%s", view.dir, view.name);
+  assert_return_code(truncate(path, (off_t)bytes.size), errno);
+  region_view_load(&view, 0, 1, 0, words);
+  assert_int_equal(words[0], *(uint64_t *)(void *)bytes.start);
+  assert_false(view.is_cut);
+  region_view_load(&view, bytes.region_size - 16, 2, 0, words);
+  assert_int_equal(words[0], 0);
+  assert_int_equal(words[1], 0);
+  assert_true(view.is_cut);
   region_view_close(&view);
 }
 
-/* Opens a view of memory whose first page was written with 0s, and whose third
- * page holds a word. The hole between them is read up to its last byte. */
-static void open_sparse(struct region_view *view, struct bytes *bytes) {
-  struct region_fault fault;
-  long page = sysconf(_SC_PAGESIZE);
-  const uint64_t word = 7, zero = 0;
-  *bytes = make_directory();
-  int fd = memory_with(bytes);
-  off_t end = (off_t)bytes->region_size - 4 * page;
-  assert_true(end > (off_t)bytes->size);
-  assert_int_equal(pwrite(fd, &zero, 8, end), 8);
-  assert_int_equal(pwrite(fd, &word, 8, end + 2 * page), 8);
-  assert_return_code(region_view_open(view, fd, NULL, &fault), 0);
+TEST(a_closed_file_is_opened_again_and_another_in_its_place_is_not) {
+  struct bytes bytes = make_directory();
+  struct region_view view;
+  uint64_t word = 0;
+  char path[512];
+  assert_return_code(open_view(&view, &bytes, NULL), 0);
+  region_file_close(&view.file);
+  region_view_load(&view, 0, 1, 0, &word);
+  assert_int_equal(word, *(uint64_t *)(void *)bytes.start);
+  snprintf(path, sizeof(path), "%s/%s", view.dir, view.name);
+  int fd = open(path, O_RDONLY); /* keeps the number of the inode */
+  assert_return_code(unlink(path), errno);
+  region_file_close(&view.file);
+  (void)file_with(&bytes);
+  region_view_load(&view, 0, 1, 0, &word);
+  assert_int_equal(word, 0);
+  assert_true(view.is_cut);
+  close(fd);
+  region_view_close(&view);
 }
 
-static void assert_sparse(struct region_view *view, uint64_t region_size) {
-  size_t words = (size_t)sysconf(_SC_PAGESIZE) / 8;
-  uint64_t *values = calloc(4 * words, sizeof(*values));
+TEST(reading_holes_allocates_nothing) {
+  struct bytes bytes = make_directory();
+  struct region_view view;
   struct stat before, after;
-  assert_non_null(values);
-  memset(values, 0xff, 32 * words);
-  assert_return_code(fstat(view->memfd, &before), errno);
-  region_view_load(view, region_size - 32 * words, 4 * words, 0, values);
-  for (size_t i = 0; i < 4 * words; i++)
-    assert_int_equal(values[i], i == 2 * words ? 7 : 0);
-  assert_return_code(fstat(view->memfd, &after), errno);
+  assert_return_code(open_view(&view, &bytes, NULL), 0);
+  assert_return_code(fstat(view.file.fd, &before), errno);
+  for (uint64_t at = 0; at < bytes.region_size; at += 512) {
+    uint64_t word;
+    region_view_load(&view, at, 1, 0, &word);
+  }
+  assert_return_code(fstat(view.file.fd, &after), errno);
   assert_int_equal(before.st_blocks, after.st_blocks);
-  free(values);
-}
-
-TEST(a_load_over_holes_allocates_nothing_and_skips_no_value) {
-  struct bytes bytes;
-  struct region_view view;
-  open_sparse(&view, &bytes);
-  assert_true(view.may_ask);
-  assert_sparse(&view, bytes.region_size);
   region_view_close(&view);
 }
 
-/* To users without rights on the memory, mincore(2) says that each page is
- * resident. */
-TEST(a_reader_that_may_not_ask_for_pages_reads_the_same) {
-  struct bytes bytes;
-  struct region_view view;
-  open_sparse(&view, &bytes);
-  view.may_ask = false;
-  assert_sparse(&view, bytes.region_size);
-  const uint64_t word = 7;
-  uint64_t value;
-  off_t at = (off_t)bytes.region_size - 8;
-  assert_int_equal(pwrite(view.memfd, &word, 8, at), 8);
-  region_view_forget(&view);
-  region_view_load(&view, (uint64_t)at, 1, 0, &value);
-  assert_int_equal(value, 7);
-  region_view_close(&view);
+TEST(a_torn_word_is_read_again_and_a_counter_that_grows_is_not) {
+  const uint64_t grows[] = {10, 11, 12}, gauge[] = {7, 3, 3},
+                 torn[] = {0x1ffffffff, 0x2ffffffff, 0x200000000};
+  assert_true(region_view_settles(&grows[0], &grows[1], &grows[2], 1));
+  assert_true(region_view_settles(&gauge[0], &gauge[1], &gauge[2], 1));
+  assert_false(region_view_settles(&torn[0], &torn[1], &torn[2], 1));
 }
 
-/* Makes each call fatal that takes a lock of a file, of its position or of its
- * inode: a producer may hold such a lock for ever. */
+/* Makes each call fatal that takes the lock of a file's inode, which its user
+ * may hold for ever. */
 static void forbid_locks(void) {
-  static const int calls[] = {SYS_lseek,    SYS_fallocate, SYS_fstatfs,
-                              SYS_statfs,   SYS_flock,     SYS_write,
-                              SYS_ftruncate};
+  static const int calls[] = {SYS_lseek, SYS_fallocate, SYS_flock,
+                              SYS_write, SYS_ftruncate, SYS_unlinkat};
   struct sock_filter filter[2 * COUNT_OF(calls) + 2] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
   unsigned short n = 1;
@@ -629,69 +714,41 @@ static void forbid_locks(void) {
     _exit(2);
 }
 
-TEST(reading_takes_no_lock_of_the_memory) {
-  struct bytes bytes;
-  struct region_view view;
-  open_sparse(&view, &bytes);
-  int fd = dup(view.memfd), status;
-  region_view_close(&view);
+TEST(reading_takes_no_lock_of_the_file) {
+  struct bytes bytes = make_directory();
+  file_with(&bytes);
+  struct region_reader *reader;
+  int status;
+  assert_return_code(region_reader_open(&reader, "unit", "a", NULL), errno);
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    struct region_fault fault;
-    uint64_t word;
     forbid_locks();
-    if (region_view_open(&view, fd, NULL, &fault) != 0)
+    if (region_reader_refresh(reader) != REGION_CAME)
       _exit(3);
-    for (uint64_t at = 0; at < bytes.region_size; at += 512)
-      region_view_load(&view, at, 1, 0, &word);
+    for (uint32_t t = 0; t <= TABLES; t++)
+      (void)region_reader_live_rows(reader, t);
+    (void)region_reader_refresh(reader);
+    region_reader_give_back(reader);
     _exit(0);
   }
-  close(fd);
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
-}
-
-TEST(reading_a_region_of_holes_allocates_nothing) {
-  struct bytes bytes = make_directory();
-  int fd = memory_with(&bytes);
-  /* The header claims more rows in use than were ever written. */
-  struct region_directory directory;
-  assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
-                                            bytes.region_size, &fault),
-                     0);
-  uint64_t rows = PORT_ROWS;
-  assert_int_equal(
-      pwrite(fd, &rows, 8, (off_t)directory.tables[PORT + 1].live_offset), 8);
-  off_t first_slot = (off_t)directory.header.blocks_offset;
-  region_directory_free(&directory);
-  struct region_reader reader = {.producer = 1};
-  assert_return_code(region_view_open(&reader.view, fd, NULL, &fault), 0);
-  struct region_tile tile;
-  assert_return_code(region_tile_init(&tile, &reader, PORT + 1, PORT_ROWS,
-                                      REGION_WANT_BIRTHS | REGION_WANT_CORES),
-                     0);
-  region_tile_read(&reader, &tile, 0);
-  for (uint32_t i = 0; i < tile.rows; i++)
-    assert_int_equal(tile.generations[i], 0);
-  off_t hole = lseek(fd, first_slot, SEEK_DATA);
-  assert_true(hole < 0 && errno == ENXIO);
-  region_tile_free(&tile);
-  region_view_close(&reader.view);
+  region_reader_close(reader);
 }
 
 TEST(a_reader_survives_garbage_in_every_byte) {
   struct bytes bytes = make_directory();
   for (unsigned seed = 1; seed <= 50; seed++) {
-    int fd = memory_with(&bytes);
-    unsigned char *map = mmap(NULL, bytes.region_size, PROT_READ | PROT_WRITE,
-                              MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(map, MAP_FAILED);
-    for (size_t i = bytes.size; i < bytes.region_size; i++)
-      map[i] = (unsigned char)rand_r(&seed);
-    munmap(map, bytes.region_size);
     struct region_reader reader = {.producer = 1};
-    assert_return_code(region_view_open(&reader.view, fd, NULL, &fault), 0);
+    assert_return_code(open_view(&reader.view, &bytes, NULL), 0);
+    size_t size = bytes.region_size - bytes.size;
+    unsigned char *garbage = malloc(size);
+    assert_non_null(garbage);
+    for (size_t i = 0; i < size; i++)
+      garbage[i] = (unsigned char)rand_r(&seed);
+    rewrite(&reader.view, garbage, size, bytes.size);
+    free(garbage);
     for (uint32_t t = 0; t <= TABLES; t++) {
       struct region_tile tile;
       assert_return_code(region_tile_init(&tile, &reader, t, 64,
@@ -711,3 +768,7 @@ TEST(a_reader_survives_garbage_in_every_byte) {
     region_view_close(&reader.view);
   }
 }
+
+const struct unit_fixtures unit_fixtures = {
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};

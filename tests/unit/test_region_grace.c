@@ -93,7 +93,7 @@ TEST(no_count_of_a_removed_row_goes_to_the_next) {
   pthread_t threads[WORKERS];
   unsigned holder[PORT_ROWS + 1] = {0}, waits = 0;
   uint64_t births[PORT_ROWS + 1] = {0};
-  stage.region = unit_create(PERCORE_SERVE_THREAD);
+  stage.region = unit_create();
   uint32_t before = add_name(&stage, 0, &waits);
   __atomic_store_n(&stage.current, before, __ATOMIC_RELAXED);
   pthread_barrier_init(&stage.attached, NULL, WORKERS + 1);
@@ -155,7 +155,7 @@ struct pair {
 };
 
 static struct pair begin_pair(void) {
-  struct pair pair = {.region = unit_create(PERCORE_SERVE_POLLED)};
+  struct pair pair = {.region = unit_create()};
   assert_return_code(attach_thread(pair.region, "a", 0, &pair.a), errno);
   assert_return_code(attach_thread(pair.region, "b", 1, &pair.b), errno);
   for (uint32_t row = 1; row <= PORT_ROWS; row++)
@@ -254,14 +254,14 @@ TEST(removals_begin_at_most_one_period_per_millisecond) {
   end_pair(&pair);
 }
 
-int __real_poll(struct pollfd *fds, nfds_t count, int wait_ms);
-int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms);
+void __real_region_pause(void);
+void __wrap_region_pause(void);
 
 static atomic_int pauses;
 
-int __wrap_poll(struct pollfd *fds, nfds_t count, int wait_ms) {
-  pauses += fds->fd < 0 && wait_ms == 1;
-  return __real_poll(fds, count, wait_ms);
+void __wrap_region_pause(void) {
+  pauses++;
+  __real_region_pause();
 }
 
 /* Returns how many milliseconds the first removal waits. */

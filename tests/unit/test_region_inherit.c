@@ -12,10 +12,8 @@
 #include "region_unit.h"
 
 static struct percore_region *create(const char *name) {
-  const struct percore_options options = {.serving = PERCORE_SERVE_POLLED,
-                                          .cores = 4,
-                                          .extra_slots = 2,
-                                          .inherit = 1};
+  const struct percore_options options = {
+      .cores = 4, .extra_slots = 2, .inherit = 1};
   struct percore_region *region;
   assert_return_code(
       create_region(&region, name, unit_tables, TABLES, &options), errno);
@@ -154,10 +152,11 @@ INHERIT_TEST(a_killed_child_leaves_its_slot_and_its_counts) {
   assert_return_code(percore_detach(heir), errno);
   /* Nobody takes the slot this time. */
   assert_int_equal(await(start(end_in_section, region)), SIGKILL);
-  region->server.checked_ms = INT64_MIN / 2; /* the check is due */
-  assert_return_code(percore_serve(region), errno);
-  assert_int_equal(region_state(region->slots[2].generation), REGION_GONE);
-  assert_int_equal(heir.seat->head->sequence % 2, 0);
+  /* A reader sees that the process is gone. */
+  UNIT_READER(reader);
+  struct region_slot_view slot;
+  region_reader_slot(reader, 2, &slot);
+  assert_int_equal(slot.state, REGION_GONE);
   assert_int_equal(counted(), 11);
 }
 
@@ -354,9 +353,6 @@ INHERIT_TEST(a_removed_row_waits_for_the_children) {
 static int leave(struct percore_region *region) {
   percore_slot_t slot;
   struct percore_region_status status;
-  if (percore_fd(region) != -1 || errno != ENODEV ||
-      percore_serve(region) != -1)
-    return 1;
   if (percore_status(region, &status) != 0 || !status.served ||
       status.slots_attached != 1)
     return 2;
@@ -369,27 +365,8 @@ static int leave(struct percore_region *region) {
 INHERIT_TEST(a_child_only_leaves_the_region_when_it_destroys_it) {
   (void)unit_attach(region, 1);
   in_child(leave, region);
-  assert_int_equal(region->header->ended, 0);
+  assert_int_equal(region->shared->ended, 0);
   assert_int_equal(counted(), 4);
-}
-
-static int wait_attached(struct percore_region *region) {
-  percore_slot_t slot;
-  if (attach_thread(region, "stays", 0, &slot) != 0)
-    return 1;
-  tell(done);
-  await_told(go);
-  return 0;
-}
-
-INHERIT_TEST(a_region_is_not_destroyed_while_a_child_is_attached) {
-  assert_return_code(pipe(go), errno);
-  assert_return_code(pipe(done), errno);
-  pid_t child = start(wait_attached, region);
-  await_told(done);
-  assert_fails(percore_destroy(region), EBUSY);
-  tell(go);
-  assert_int_equal(await(child), 0);
 }
 
 static void *attach_and_end(void *region) {

@@ -2,17 +2,12 @@
  * root of /proc and /sys, and providing memory. */
 #include "percore_config.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "region/memory.h"
+#include "region_unit.h"
 #include "temp_tree.h"
-#include "unit.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -79,9 +74,16 @@ TEST(possible_cores_are_counted_up_to_the_highest_number) {
 static unsigned char huge[1];
 static uint64_t begin, end;
 
+static int refused_with; /* errno of the allocation of memory; 0: none */
+
 int __real_madvise(void *start, size_t size, int advice);
 int __wrap_madvise(void *start, size_t size, int advice);
 int __wrap_madvise(void *start, size_t size, int advice) {
+  if (advice == MADV_POPULATE_WRITE && refused_with != 0) {
+    (void)__real_madvise(start, size, advice);
+    errno = refused_with;
+    return -1;
+  }
   if (advice != MADV_COLLAPSE)
     return __real_madvise(start, size, advice);
   begin = (uintptr_t)start - (uintptr_t)huge;
@@ -132,45 +134,50 @@ TEST(a_large_mapping_begins_on_a_huge_page) {
   close(fd);
 }
 
-/* Makes madvise(2) fail as before Linux 5.14, which introduced
- * MADV_POPULATE_WRITE. An emulator that does not support seccomp filters does
- * not support this advice either. */
-static void refuse_madvise(void) {
-  struct sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]),
-                               .filter = filter};
-  (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+static unsigned char *map_of(uint64_t size, int *fd) {
+  *fd = memfd_create("unit", MFD_CLOEXEC);
+  assert_return_code(ftruncate(*fd, (off_t)size), errno);
+  unsigned char *map = region_memory_map(*fd, size, PROT_READ | PROT_WRITE);
+  assert_non_null(map);
+  return map;
 }
 
-/* Provided memory must not have holes, because readers take a hole for the end
- * of the rows in use. */
-TEST(memory_that_was_provided_has_no_holes_on_any_kernel) {
-  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = 16 * page;
-  int status, fd = memfd_create("unit", MFD_CLOEXEC);
-  assert_return_code(ftruncate(fd, (off_t)size), errno);
-  unsigned char *map = region_memory_map(fd, size, PROT_READ | PROT_WRITE);
-  assert_non_null(map);
-  pid_t pid = fork();
-  assert_return_code(pid, errno);
-  if (pid == 0) {
-    refuse_madvise();
-    _exit(region_memory_provide(fd, map, page + 8, 9 * page, page,
-                                &(uint64_t){0}) == 0
-              ? 0
-              : 1);
-  }
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(status, 0);
+/* Without memory, an update would end the process if the file system is full.
+ */
+TEST(memory_that_was_provided_has_no_holes) {
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = 16 * page, room = 0;
+  int fd;
+  unsigned char *map = map_of(size, &fd);
+  assert_return_code(
+      region_memory_provide(map, page + 8, 9 * page, page, &room), errno);
   assert_int_equal(lseek(fd, 0, SEEK_DATA), page);
   assert_int_equal(lseek(fd, (off_t)page, SEEK_HOLE), 11 * page);
   munmap(map, size);
   close(fd);
+}
+
+TEST(what_a_full_file_system_has_given_is_given_back) {
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = 16 * page, room = 0;
+  int fd;
+  unsigned char *map = map_of(size, &fd);
+  memset(map, 1, 2 * page);
+  refused_with = EFAULT;
+  assert_fails(region_memory_provide(map, page + 8, 9 * page, page, &room),
+               ENOSPC);
+  refused_with = 0;
+  /* The first page has other contents, too. */
+  assert_int_equal(map[2 * page - 1], 1);
+  assert_int_equal(lseek(fd, 0, SEEK_HOLE), 2 * page);
+  assert_int_equal(lseek(fd, (off_t)(2 * page), SEEK_DATA), 10 * page);
+  munmap(map, size);
+  close(fd);
+}
+
+TEST(a_kernel_that_cannot_provide_memory_is_too_old) {
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), room = 0;
+  refused_with = EINVAL;
+  assert_fails(region_memory_provide(huge, 0, page, page, &room), ENOSYS);
+  refused_with = 0;
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = make_root,

@@ -178,7 +178,7 @@ TEST(a_main_thread_that_has_ended_leaves_its_slot) {
   if (child == 0) {
     pthread_t thread;
     alarm(60);
-    left_behind = unit_create(PERCORE_SERVE_POLLED);
+    left_behind = unit_create();
     attach_and_end(left_behind);
     pthread_create(&thread, NULL, check_slot_left_behind, NULL);
     pthread_exit(NULL);
@@ -188,13 +188,11 @@ TEST(a_main_thread_that_has_ended_leaves_its_slot) {
 }
 
 TEST(a_worker_that_has_ended_does_not_stay_attached_for_readers) {
-  UNIT_REGION(region, PERCORE_SERVE_POLLED);
+  UNIT_REGION(region);
   struct percore_reader *own;
   assert_return_code(percore_open(&own, "unit", NULL), errno);
   assert_int_equal(percore_refresh(own), 1);
   in_thread(attach_and_end, region);
-  region->server.checked_ms = INT64_MIN / 2; /* the check is due */
-  assert_return_code(percore_serve(region), errno);
   assert_int_equal(region_state(region->slots[0].generation), REGION_GONE);
   assert_int_equal(region->slots[0].tid, 0);
   assert_int_equal(region_block(region, 0)->sequence % 2, 0);

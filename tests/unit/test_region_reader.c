@@ -17,7 +17,7 @@
 #include "region_unit.h"
 
 TEST(a_reader_may_be_opened_before_its_producer) {
-  struct region_reader_options options = {.hello_wait_ms = 60000};
+  struct region_reader_options options = {0};
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -25,7 +25,7 @@ TEST(a_reader_may_be_opened_before_its_producer) {
   assert_int_equal(region_reader_errno(reader), ENOENT);
   assert_int_equal(region_reader_uid(reader), (uid_t)-1);
   assert_null(region_reader_directory(reader));
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  UNIT_REGION(region);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_string_equal(region_reader_error(reader), "");
   assert_int_equal(region_reader_pid(reader), getpid());
@@ -33,35 +33,13 @@ TEST(a_reader_may_be_opened_before_its_producer) {
   region_reader_close(reader);
 }
 
-TEST(the_last_values_of_a_producer_can_be_read_after_it_left) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  uint64_t values[2];
-  uint32_t slow = SLOW;
-  uint32_t row = unit_row(region, SLOW, "cli");
-  UNIT_READER(reader);
-  percore_shared_add(percore_shared_row(region, slow, row), 0, 12);
-  assert_return_code(percore_destroy(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
-  assert_int_equal(region_reader_presence(reader), REGION_LEFT);
-  assert_true(region_reader_ended(reader));
-  unit_totals(reader, SLOW, row, values);
-  assert_int_equal(values[0], 12);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_reset(reader, 1, 0, 10), -1);
-  region = unit_create(PERCORE_SERVE_THREAD);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_int_equal(region_reader_producer(reader), 2);
-  assert_int_equal(region_reader_rows(reader, SLOW + 1), 0);
-  assert_return_code(percore_destroy(region), 0);
-}
-
 TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   struct percore_options larger = {.cores = 1, .extra_slots = 8000};
-  struct region_reader_options reading = {.hello_wait_ms = 30000};
+  struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 1 << 20};
   struct region_allowance allowance = {.pool = &pool};
   struct region_reader *reader;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = unit_create();
   uint64_t values[2];
   uint32_t slow = SLOW;
   uint32_t row = unit_row(region, SLOW, "cli");
@@ -83,10 +61,6 @@ TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static bool refuse_user(uid_t uid, void *argument) {
-  return uid != *(uid_t *)argument;
-}
-
 REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   const struct region_table *table = &region->tables[FLOW + 1];
   struct region_tile tile;
@@ -103,123 +77,6 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   assert_int_equal(tile.generations[0], REGION_CHANGING);
   assert_int_equal(tile.totals[PACKETS], 9);
   region_tile_free(&tile);
-}
-
-/* Called once, when the reader first asks for pages from this offset on. */
-static struct {
-  void (*call)(void);
-  struct percore_region *region;
-  const struct region_reader *reader;
-  uint64_t offset;
-  percore_row_t row;
-} meanwhile;
-
-int __real_mincore(void *start, size_t size, unsigned char *resident);
-int __wrap_mincore(void *start, size_t size, unsigned char *resident);
-int __wrap_mincore(void *start, size_t size, unsigned char *resident) {
-  const struct region_reader *reader = meanwhile.reader;
-  if (meanwhile.call != NULL &&
-      (const unsigned char *)start - reader->view.map >=
-          (ptrdiff_t)meanwhile.offset) {
-    meanwhile.call();
-    meanwhile.call = NULL;
-  }
-  return __real_mincore(start, size, resident);
-}
-
-static void count_and_reset(void) {
-  percore_add(meanwhile.row, 0, 3);
-  assert_return_code(percore_reset(meanwhile.region, 0, 2), errno);
-}
-
-/* Returns false and prints a message if the reader may ask for no pages. */
-static bool was_called(void) {
-  if (meanwhile.call == NULL)
-    return true;
-  assert_int_not_equal(prctl(PR_GET_SECCOMP, 0, 0, 0, 0), 0);
-  print_message("skipped: a filter may forbid mincore(2)\n");
-  meanwhile.call = NULL;
-  return false;
-}
-
-/* The parts of the table are so large that the reader does not ask for pages of
- * two parts at once. */
-TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
-  enum { CORES = 2, ROWS = 2, COLUMNS = 2, CELLS = ROWS * COLUMNS };
-  static const struct percore_field fields[COLUMNS] = {{.name = "packets"},
-                                                       {.name = "bytes"}};
-  static const struct percore_table table = {.name = "flow",
-                                             .fields = fields,
-                                             .field_count = COLUMNS,
-                                             .max_rows = 65536};
-  static const uint64_t cores[CORES * CELLS] = {1, 0, 8, 0, 1, 0, 5, 0};
-  const struct percore_options options = {.cores = CORES};
-  struct percore_region *region;
-  struct region_tile tile;
-  assert_return_code(create_region(&region, "unit", &table, 1, &options), 0);
-  uint32_t flows = 0;
-  for (uint32_t key = 0; key < ROWS; key++)
-    assert_int_equal(unit_row_of_key(region, 0, key), key + 1);
-  for (int core = CORES - 1; core >= 0; core--) {
-    percore_slot_t slot = unit_attach(region, core);
-    percore_add(percore_row(percore_table(slot, flows), 1), 0, 1);
-    meanwhile.row = percore_row(percore_table(slot, flows), 2);
-    percore_add(meanwhile.row, 0, 5);
-  }
-  UNIT_READER(reader);
-  assert_return_code(region_tile_init(&tile, reader, 1, ROWS,
-                                      REGION_WANT_RESETS | REGION_WANT_BIRTHS |
-                                          REGION_WANT_CORES),
-                     errno);
-  meanwhile.region = region;
-  meanwhile.reader = reader;
-  meanwhile.offset = region_block_offset(region, 1);
-  meanwhile.call = count_and_reset;
-  region_tile_read(reader, &tile, 1);
-  if (was_called()) {
-    assert_int_equal(tile.rows, ROWS);
-    assert_int_equal(region_state(tile.generations[1]), REGION_LIVE);
-    assert_memory_equal(tile.cores, cores, sizeof(cores));
-    assert_int_equal(tile.totals[COLUMNS], 13);
-    assert_int_equal(
-        region_row_shown(region_reader_directory(reader), &tile, 1, 0), 0);
-  }
-  region_tile_free(&tile);
-  unit_end(region);
-}
-
-static void remove_second_row(void) {
-  assert_return_code(percore_row_remove(meanwhile.region, 0, 2, 0), errno);
-}
-
-TEST(a_row_that_is_torn_when_it_is_read_again_is_known_to_be) {
-  static const struct percore_field field = {.name = "packets"};
-  static const struct percore_table table = {.name = "flow",
-                                             .storage = PERCORE_OWNED,
-                                             .fields = &field,
-                                             .field_count = 1,
-                                             .max_rows = 65536,
-                                             .flags = PERCORE_CONSISTENT};
-  struct region_tile tile;
-  assert_return_code(create_region(&meanwhile.region, "unit", &table, 1, NULL),
-                     errno);
-  percore_table_t flows = unit_owned_table(meanwhile.region, 0);
-  for (uint32_t key = 0; key < 2; key++)
-    assert_int_equal(unit_row_of_key(meanwhile.region, 0, key), key + 1);
-  percore_begin(percore_row(flows, 2));
-  UNIT_READER(reader);
-  assert_return_code(region_tile_init(&tile, reader, 1, 2, 0), errno);
-  meanwhile.reader = reader;
-  meanwhile.offset = meanwhile.region->tables[1].single_offset;
-  meanwhile.call = remove_second_row;
-  region_tile_read(reader, &tile, 1);
-  if (was_called()) {
-    assert_int_equal(region_state(tile.generations[1]), REGION_GONE);
-    assert_int_equal(tile.torn[0], 0);
-    assert_int_equal(tile.torn[1], 1);
-  }
-  region_tile_free(&tile);
-  unit_end(meanwhile.region);
 }
 
 REGION_TEST(a_table_that_is_not_per_core_has_no_values_of_cores) {
@@ -284,23 +141,6 @@ REGION_TEST(a_tile_that_is_used_again_keeps_its_memory) {
     assert_ptr_equal(tile.memory, memory);
   }
   region_tile_free(&tile);
-}
-
-TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
-  uid_t refused = getuid();
-  struct region_reader_options options = {
-      .hello_wait_ms = 60000, .may_read = refuse_user, .argument = &refused};
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
-  struct region_reader *reader;
-  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_errno(reader), EACCES);
-  refused++;
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  shutdown(reader->connection.socket, SHUT_RDWR);
-  refused = getuid();
-  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
-  region_reader_close(reader);
 }
 
 /* ---------------------------------------------------------------------------
@@ -413,7 +253,7 @@ struct counting {
 };
 
 static struct counting start_counting(int core) {
-  struct counting counting = {.region = unit_create(PERCORE_SERVE_THREAD)};
+  struct counting counting = {.region = unit_create()};
   counting.ports = PORT;
   assert_return_code(attach_thread(counting.region, NULL, core, &counting.slot),
                      0);
@@ -522,89 +362,11 @@ TEST(an_account_continues_with_the_next_producer) {
   stop_counting(&counting);
 }
 
-TEST(a_producer_that_ends_a_connection_counts_nothing_twice) {
-  struct counting counting = start_counting(3);
-  struct ledger ledger = open_ledger();
-  struct region_reader *others[16];
-  uint32_t row = unit_row(counting.region, PORT, "eth0");
-  count(&counting, row, 100);
-  assert_int_equal(balance(&ledger, "eth0"), 100);
-  /* Open as many connections as a producer allows. */
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    others[i] = unit_connect();
-  unit_await_end(&ledger.reader->connection);
-  count(&counting, row, 1);
-  assert_int_equal(balance(&ledger, "eth0"), 101);
-  assert_int_equal(region_reader_refresh(ledger.reader), REGION_AS_BEFORE);
-  assert_true(region_connection_is_open(&ledger.reader->connection));
-  assert_int_equal(region_reader_presence(ledger.reader), REGION_ALIVE);
-  assert_int_equal(region_reader_producer(ledger.reader), 1);
-  count(&counting, row, 1);
-  assert_int_equal(balance(&ledger, "eth0"), 102);
-  assert_int_equal(ledger.cores[3], 102);
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    region_reader_close(others[i]);
-  close_ledger(&ledger);
-  stop_counting(&counting);
-}
-
-/* Connects until the queue of the listener is full, or `most` times. Returns
- * the number of connections. */
-static int fill_queue(int *peers, int most) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int len = 0;
-  snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
-           getenv("PERCORE_RUNTIME_DIR"));
-  while (len < most) {
-    int peer =
-        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (connect(peer, (void *)&address, sizeof(address)) != 0) {
-      assert_int_equal(errno, EAGAIN);
-      close(peer);
-      break;
-    }
-    peers[len++] = peer;
-  }
-  return len;
-}
-
-/* The producer closes the reader's connection. Then its queue is full, so that
- * the reader cannot connect again. */
-TEST(a_region_with_a_full_queue_counts_as_alive) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  struct region_reader *reader;
-  int peers[256];
-  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_return_code(percore_serve(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  shutdown(reader->connection.socket, SHUT_RDWR);
-  int len = fill_queue(peers, COUNT_OF(peers));
-  assert_in_range(len, 1, COUNT_OF(peers) - 1);
-  for (int i = 0; i < 3; i++) {
-    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-    assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
-    assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-  }
-  for (int i = 0; i < len; i++)
-    close(peers[i]);
-  for (int i = 0; i < len; i++)
-    assert_return_code(percore_serve(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_return_code(percore_serve(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_errno(reader), 0);
-  assert_int_equal(region_reader_producer(reader), 1);
-  assert_return_code(percore_destroy(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
-  region_reader_close(reader);
-}
-
 TEST(a_region_is_gone_when_another_answers_in_its_place) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = unit_create();
   UNIT_READER(reader);
   assert_return_code(percore_destroy(region), 0);
-  region = unit_create(PERCORE_SERVE_THREAD);
+  region = unit_create();
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_int_equal(region_reader_presence(reader), REGION_LEFT);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
@@ -654,125 +416,6 @@ struct wide {
   uint64_t counted[CORES][ROWS][COLUMNS];
 };
 
-static void begin_wide(struct wide *wide) {
-  static char names[COLUMNS][8];
-  struct percore_field fields[COLUMNS];
-  struct percore_table table = {.name = "wide",
-                                .fields = fields,
-                                .field_count = wide->columns,
-                                .max_rows = 100 * ROWS,
-                                .key = PERCORE_KEY_DECIMAL};
-  struct percore_options options = {.cores = CORES,
-                                    .extra_slots = SLOTS - CORES};
-  for (uint32_t c = 0; c < wide->columns; c++) {
-    snprintf(names[c], sizeof(names[c]), "c%u", c);
-    fields[c] = (struct percore_field){.name = names[c]};
-  }
-  assert_return_code(create_region(&wide->region, "unit", &table, 1, &options),
-                     errno);
-  for (uint32_t row = 1; row <= ROWS; row++)
-    assert_return_code(percore_row_add_at(wide->region, 0, row, NULL, row),
-                       errno);
-}
-
-static uint64_t empty_block(const struct percore_region *region) {
-  return region->header->blocks_offset + EMPTY * region->header->block_stride;
-}
-
-/* A producer that does not use the library may have a slot without memory for
- * rows. */
-static void use_empty_slot(struct percore_region *region) {
-  assert_return_code(region_provide(region, empty_block(region),
-                                    sizeof(struct percore_slot_head)),
-                     errno);
-  assert_true(region_slot_take(region, EMPTY));
-  region->slots[EMPTY].tid = getpid();
-  region->slots[EMPTY].generation =
-      region_next_object(region->slots[EMPTY].generation, REGION_LIVE);
-}
-
-/* Asserts that reading has not allocated memory for the rows of the slot EMPTY.
- */
-static void check_empty_slot(const struct percore_region *region) {
-  off_t rows = (off_t)(empty_block(region) + region->tables[1].slot_offset);
-  assert_int_equal(lseek(region->memfd, rows, SEEK_HOLE), rows);
-}
-
-static void count_wide(struct wide *wide) {
-  uint64_t x = 88172645463325252u;
-  memset(wide->counted, 0, sizeof(wide->counted));
-  uint32_t table = 0;
-  for (uint32_t s = 0; s < SLOTS; s++) {
-    uint32_t core = s % CORES;
-    if (s == EMPTY) {
-      use_empty_slot(wide->region);
-      continue;
-    }
-    assert_return_code(attach_another(wide->region, (int)core, &wide->slots[s]),
-                       errno);
-    for (uint32_t row = 0; row < ROWS; row++)
-      for (uint32_t c = 0; c < wide->columns; c++) {
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        percore_add(percore_row(percore_table(wide->slots[s], table), row + 1),
-                    c, x);
-        wide->counted[core][row][c] += x;
-      }
-  }
-}
-
-static void check_wide(const struct wide *wide, struct region_reader *reader,
-                       uint32_t want, bool torn) {
-  struct region_tile tile;
-  assert_return_code(region_tile_init(&tile, reader, 1, ROWS, want), errno);
-  region_tile_read(reader, &tile, 1);
-  assert_int_equal(tile.rows, ROWS);
-  for (uint32_t row = 0; row < ROWS; row++) {
-    assert_int_equal(tile.torn[row], torn);
-    for (uint32_t c = 0; c < wide->columns; c++) {
-      size_t cell = (size_t)row * wide->columns + c;
-      uint64_t sum = 0;
-      for (uint32_t core = 0; core < CORES; core++) {
-        sum += wide->counted[core][row][c];
-        if (want & REGION_WANT_CORES)
-          assert_int_equal(
-              tile.cores[core * tile.capacity * wide->columns + cell],
-              wide->counted[core][row][c]);
-      }
-      assert_int_equal(tile.totals[cell], sum);
-    }
-  }
-  for (uint32_t core = 0; core < CORES; core++)
-    assert_int_equal(tile.core_used[core], 1);
-  region_tile_free(&tile);
-}
-
-TEST(rows_of_every_width_are_summed_over_many_slots) {
-  static const uint32_t widths[] = {1, 2, 3, 4, 8, 9, 16, COLUMNS};
-  static struct wide wide;
-  for (size_t i = 0; i < COUNT_OF(widths); i++) {
-    wide.columns = widths[i];
-    begin_wide(&wide);
-    count_wide(&wide);
-    struct region_reader *reader = unit_connect();
-    check_wide(&wide, reader, 0, false);
-    check_wide(&wide, reader, REGION_WANT_CORES, false);
-    begin_section(wide.slots[5]);
-    check_wide(&wide, reader, 0, true);
-    check_wide(&wide, reader, REGION_WANT_CORES, true);
-    end_section(wide.slots[5]);
-    begin_section(wide.slots[12]); /* of a group without holes */
-    check_wide(&wide, reader, 0, true);
-    end_section(wide.slots[12]);
-    check_empty_slot(wide.region);
-    region_reader_close(reader);
-    for (uint32_t s = 0; s < SLOTS; s++)
-      if (s != EMPTY)
-        assert_return_code(percore_detach(wide.slots[s]), errno);
-    region_slot_leave(wide.region, EMPTY);
-    assert_return_code(percore_destroy(wide.region), errno);
-  }
-}
-
 TEST(live_rows_of_a_large_table_are_counted) {
   enum { MANY = 1100 };
   struct percore_field field = {.name = "a"};
@@ -820,44 +463,6 @@ REGION_TEST(the_maximum_of_a_core_covers_all_its_slots) {
  * Allowances, and percore_open
  */
 
-TEST(memory_for_reading_a_region_is_charged_to_its_allowance) {
-  enum { MANY_SLOTS = 8000, DIRECTORY_TWICE = 100000 };
-  struct percore_options options = {.cores = 1, .extra_slots = MANY_SLOTS - 1};
-  struct region_reader_options reading = {.hello_wait_ms = 30000};
-  struct percore_region *region;
-  struct region_reader *reader;
-  size_t claim = (size_t)MANY_SLOTS * 64; /* TRACKED_SLOT in view.c */
-  struct region_pool pool = {.own = claim};
-  struct region_allowance allowance = {.pool = &pool};
-  assert_return_code(
-      create_region(&region, "unit", unit_tables, TABLES, &options), errno);
-  assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
-                     errno);
-  region_reader_use_allowance(reader, &allowance);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
-  assert_int_equal(allowance.used, 0);
-  pool.own = claim + DIRECTORY_TWICE;
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_in_range(allowance.used, claim, pool.own);
-  /* This region uses the whole allowance. Its successor inherits it. */
-  pool.own = allowance.used;
-  region_connection_close(&reader->connection);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-  assert_int_equal(allowance.used, pool.own);
-  assert_return_code(percore_destroy(region), errno);
-  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
-  assert_return_code(
-      create_region(&region, "unit", unit_tables, TABLES, &options), errno);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_int_equal(allowance.used, pool.own);
-  region_reader_close(reader);
-  assert_int_equal(allowance.used, 0);
-  assert_int_equal(pool.used, 0);
-  assert_return_code(percore_destroy(region), errno);
-}
-
 TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
   enum { FIELDS = 1000, STATES = 256 };
   static struct percore_field fields[FIELDS];
@@ -866,7 +471,7 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
   static char state_names[STATES][4];
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
-  struct region_reader_options reading = {.hello_wait_ms = 30000};
+  struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 100 << 20};
   struct region_allowance allowance = {.pool = &pool};
   struct percore_region *region;
@@ -899,7 +504,7 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
 REGION_TEST(a_reader_cannot_write_to_a_region) {
   UNIT_READER(reader);
   char path[32];
-  int fd = reader->view.memfd;
+  int fd = reader->view.file.fd;
   uid_t user = geteuid();
   assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
   assert_fails(fallocate(fd, 0, 0, 4096), EBADF);
@@ -974,7 +579,7 @@ TEST(a_region_of_16_gib_is_read) {
                                              .field_count = 1,
                                              .max_rows = 1u << 29};
   const struct percore_options options = {0};
-  const struct region_reader_options reading = {.hello_wait_ms = 60000};
+  const struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 16 << 20};
   struct region_allowance allowance = {.pool = &pool};
   struct percore_region *region;
@@ -1005,10 +610,9 @@ TEST(a_region_of_16_gib_is_read) {
 }
 
 TEST(a_region_is_kept_from_children_if_the_reader_wants_it) {
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
+  UNIT_REGION(region);
   for (int keep = 0; keep < 2; keep++) {
-    const struct region_reader_options reading = {.hello_wait_ms = 60000,
-                                                  .keep_from_children = keep};
+    const struct region_reader_options reading = {.keep_from_children = keep};
     struct region_reader *reader;
     int status;
     assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
@@ -1030,7 +634,7 @@ TEST(a_producer_that_is_stopped_is_known_to_be) {
   assert_return_code(pid, errno);
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)unit_create(PERCORE_SERVE_THREAD);
+    (void)unit_create();
     if (write(ready[1], &byte, 1) == 1)
       pause();
     _exit(1);

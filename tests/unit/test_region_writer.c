@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "region/connection.h"
 #include "region/memory.h"
 #include "region/view.h"
 #include "region/writer.h"
@@ -153,7 +152,7 @@ static void *count_and_die(void *argument) {
 }
 
 TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
-  struct doomed doomed = {.region = unit_create(PERCORE_SERVE_THREAD)};
+  struct doomed doomed = {.region = unit_create()};
   struct percore_region *region = doomed.region;
   percore_slot_t slot;
   pthread_t thread;
@@ -189,7 +188,7 @@ static void *try_to_destroy(void *region) {
 }
 
 TEST(a_region_to_which_other_threads_are_attached_is_not_destroyed) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = unit_create();
   pthread_t thread;
   (void)unit_attach(region, 0);
   assert_int_equal(pthread_create(&thread, NULL, try_to_destroy, region), 0);
@@ -200,41 +199,6 @@ TEST(a_region_to_which_other_threads_are_attached_is_not_destroyed) {
 /* ---------------------------------------------------------------------------
  * No memory for more rows
  */
-
-/* Long rows, so that memory is allocated after few of them. */
-static const struct percore_field long_fields[] = {{.name = "sizes",
-                                                    .kind = PERCORE_HISTOGRAM,
-                                                    .sub_bits = 6,
-                                                    .max_bits = 64}};
-static const struct percore_table long_rows = {.name = "long",
-                                               .storage = PERCORE_OWNED,
-                                               .fields = long_fields,
-                                               .field_count = 1,
-                                               .max_rows = 1000,
-                                               .flags = PERCORE_NO_RESET};
-
-static uint64_t allocated(const struct percore_region *region) {
-  struct stat status;
-  assert_return_code(fstat(region->memfd, &status), errno);
-  return (uint64_t)status.st_blocks * 512;
-}
-
-TEST(memory_comes_in_steps_of_2_mib_of_rows) {
-  struct percore_region *region;
-  assert_return_code(create_region(&region, "unit", &long_rows, 1, NULL),
-                     errno);
-  uint64_t before = allocated(region);
-  uint32_t step = REGION_HUGE_PAGE / region->tables[1].row_stride;
-  assert_in_range(step, 2, long_rows.max_rows / 2);
-  assert_return_code(percore_row_add_at(region, 0, 1, NULL, 1), errno);
-  uint64_t first = allocated(region) - before;
-  assert_return_code(percore_row_add_at(region, 0, step - 1, NULL, 2), errno);
-  assert_int_equal(allocated(region), before + first);
-  assert_return_code(percore_row_add_at(region, 0, step, NULL, 3), errno);
-  assert_in_range(allocated(region) - before - first,
-                  step * region->tables[1].row_stride, 2 * first);
-  assert_return_code(percore_destroy(region), errno);
-}
 
 /* Returns the policy for the memory of a slot; -1 if the kernel has none. */
 static int policy_of(const struct percore_region *region, uint32_t slot) {
@@ -253,33 +217,6 @@ REGION_TEST(memory_of_a_slot_comes_from_the_node_of_its_thread) {
   (void)unit_attach(region, 1);
   assert_int_equal(policy_of(region, 1), MPOL_PREFERRED);
   assert_int_equal(policy_of(region, 2), MPOL_DEFAULT);
-}
-
-TEST(without_memory_for_more_rows_removed_rows_are_used) {
-  struct percore_region *region;
-  struct temp_tree tree;
-  uint32_t row = 0, other;
-  assert_return_code(create_region(&region, "unit", &long_rows, 1, NULL),
-                     errno);
-  uint32_t first = unit_row_of_key(region, 0, 0);
-  temp_tree_make(&tree);
-  temp_tree_write(&tree, "/proc/meminfo", "MemAvailable: 100 kB\n");
-  region_memory_root = tree.root;
-  uint64_t key = 1;
-  while (make_row_key(region, 0, key, &other) == 0)
-    row = other, key++;
-  assert_int_equal(errno, ENOMEM);
-  assert_int_equal(row + 1, region->state[1].rows_reserved);
-  assert_return_code(percore_row_remove(region, 0, row, 0), errno);
-  assert_return_code(make_row_key(region, 0, key, &other), errno);
-  assert_int_equal(other, row);
-  (void)unit_attach(region, 0);
-  assert_return_code(percore_row_remove(region, 0, first, 0), errno);
-  assert_fails(make_row_key(region, 0, 0, &other), EAGAIN);
-  region_memory_root = "";
-  assert_int_equal(unit_row_of_key(region, 0, 0), row + 1);
-  temp_tree_remove(&tree);
-  unit_end(region);
 }
 
 /* ---------------------------------------------------------------------------
@@ -612,28 +549,6 @@ REGION_TEST(a_reset_of_no_row_resets_nothing) {
   assert_fails(percore_reset(region, PORT, 0), ENOENT);
 }
 
-TEST(a_reader_can_reset_a_row_and_everything) {
-  unit_need_receivers();
-  UNIT_REGION(region, PERCORE_SERVE_THREAD);
-  uint32_t ports = PORT;
-  uint32_t port = unit_row(region, PORT, "eth0");
-  percore_shared_row_t row = percore_shared_row(region, ports, port);
-  percore_shared_add(row, PACKETS, 42);
-  UNIT_READER(reader);
-  assert_return_code(region_reader_reset(reader, PORT + 1, port, 5000), 0);
-  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
-  percore_shared_add(row, PACKETS, 2);
-  assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 5000),
-                     0);
-  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
-  assert_int_equal(region_reader_reset(reader, TABLES + 1, 0, 5000), -1);
-  assert_int_equal(errno, EINVAL);
-  assert_fails(percore_reset(region, TABLES, PERCORE_ALL_ROWS), EINVAL);
-  assert_fails(percore_reset(region, PERCORE_ALL_TABLES, 0), EINVAL);
-  assert_int_equal(region_reader_reset(reader, FLOW + 1, 0, 5000), -1);
-  assert_int_equal(errno, ENOTSUP);
-}
-
 REGION_TEST(a_reset_inside_a_section_changes_nothing) {
   uint32_t ports = PORT;
   percore_slot_t slot = unit_attach(region, 0);
@@ -683,8 +598,6 @@ static void use_sinks(struct percore_region *region) {
   assert_int_equal(percore_row_remove(region, PORT, row, 0), -1);
   assert_int_equal(percore_reset(region, PORT, row), -1);
   assert_int_equal(percore_reserve(region, PORT, 1), -1);
-  assert_int_equal(percore_fd(region), -1);
-  assert_int_equal(percore_serve(region), -1);
 }
 
 TEST(a_region_that_cannot_be_made_is_a_sink) {
@@ -709,61 +622,8 @@ TEST(a_region_that_is_off_is_a_sink) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* A process that is started again may overlap with its predecessor. */
-TEST(a_region_whose_name_is_in_use_counts_and_is_served_later) {
-  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second,
-                        *again;
-  struct percore_region_status status;
-  assert_fails(create_region(&second, "unit", unit_tables, TABLES, NULL),
-               EADDRINUSE);
-  assert_return_code(percore_status(second, &status), errno);
-  assert_int_equal(status.served, 0);
-  assert_int_equal(status.error, EADDRINUSE);
-  assert_non_null(strstr(status.reason, "another process serves this name"));
-  percore_slot_t slot = unit_attach(second, 0);
-  uint32_t row = unit_row(second, PORT, "eth0");
-  percore_add(percore_row(percore_table(slot, PORT), row), PACKETS, 7);
-  /* A program that repeats percore_create gets the same region. */
-  assert_fails(create_region(&again, "unit", unit_tables, TABLES, NULL),
-               EADDRINUSE);
-  assert_ptr_equal(again, second);
-  assert_return_code(percore_destroy(first), 0);
-  assert_return_code(create_region(&again, "unit", unit_tables, TABLES, NULL),
-                     errno);
-  assert_ptr_equal(again, second);
-  assert_return_code(percore_status(second, &status), errno);
-  assert_int_equal(status.served, 1);
-  assert_string_equal(status.reason, "");
-  struct region_reader *reader = unit_connect();
-  assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 7);
-  region_reader_close(reader);
-  /* From now on it is a region like any other. */
-  assert_fails(create_region(&again, "unit", unit_tables, TABLES, NULL),
-               EADDRINUSE);
-  assert_ptr_not_equal(again, second);
-  assert_return_code(percore_destroy(again), 0);
-  unit_end(second);
-}
-
-TEST(a_region_is_served_when_its_directory_appears) {
-  char directory[64];
-  struct percore_region *region;
-  struct percore_region_status status;
-  snprintf(directory, sizeof(directory), "/tmp/percore-later-%d", getpid());
-  struct percore_options options = {.runtime_dir = directory, .quiet = 1};
-  assert_fails(create_region(&region, "unit", unit_tables, TABLES, &options),
-               ENOENT);
-  assert_int_equal(region_server_restore(region), ENOENT);
-  assert_return_code(mkdir(directory, 0700), errno);
-  assert_int_equal(region_server_restore(region), 0);
-  assert_return_code(percore_status(region, &status), errno);
-  assert_int_equal(status.served, 1);
-  assert_return_code(percore_destroy(region), 0);
-  assert_return_code(rmdir(directory), errno);
-}
-
 TEST(the_second_region_of_a_name_may_have_an_instance) {
-  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
+  struct percore_region *first = unit_create(), *second;
   struct percore_options options = {.instance = "1"};
   assert_return_code(
       create_region(&second, "unit", unit_tables, TABLES, &options), 0);
@@ -821,15 +681,6 @@ static void remove_memory_root(void) {
   unit_remove_runtime_dir();
   region_memory_root = "";
   temp_tree_remove(&memory_root);
-}
-
-TEST_BETWEEN(make_memory_root, remove_memory_root,
-             too_little_memory_at_create_is_enomem_and_a_sink) {
-  struct percore_region *region;
-  write_meminfo(1);
-  assert_fails(create_region(&region, "unit", unit_tables, TABLES, NULL),
-               ENOMEM);
-  use_sinks(region);
 }
 
 TEST_BETWEEN(make_memory_root, remove_memory_root,
@@ -998,119 +849,6 @@ TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
   percore_add(percore_row(rows, 1), 1, 7);
   assert_int_equal(unit_read(0, 1, 1), 7);
   assert_return_code(percore_destroy(region), errno);
-}
-
-static unsigned long free_huge_pages(void) {
-  return number_in("/proc/meminfo", "HugePages_Free:");
-}
-
-TEST(all_huge_pages_are_available_or_create_fails_with_enomem) {
-  struct percore_options options = {
-      .cores = 2, .extra_slots = 1, .huge_pages = 1};
-  struct percore_region *region;
-  unsigned long pages = free_huge_pages();
-  errno = 0;
-  int rc = create_region(&region, "unit", unit_tables, TABLES, &options);
-  if (rc != 0) {
-    assert_int_equal(errno, ENOMEM);
-    use_sinks(region);
-    if (pages < 5) {
-      print_message(
-          "no huge pages are free here: only the failure was tested\n");
-      return;
-    }
-  }
-  assert_return_code(rc, errno);
-  struct stat memory;
-  assert_return_code(fstat(region->memfd, &memory), errno);
-  assert_int_equal(memory.st_blksize, 2 << 20);
-  uint32_t port = unit_row(region, PORT, "eth0");
-  uint32_t ports = PORT;
-  percore_slot_t slot = unit_attach(region, 1);
-  percore_add(percore_row(percore_table(slot, ports), port), PACKETS, 8);
-  assert_int_equal(unit_read(PORT, port, PACKETS), 8);
-  unit_end(region);
-  assert_int_equal(free_huge_pages(), pages);
-}
-
-/* ---------------------------------------------------------------------------
- * Serving
- */
-
-TEST(a_polled_region_is_silent_until_it_is_served) {
-  UNIT_REGION(region, PERCORE_SERVE_POLLED);
-  struct region_reader *reader;
-  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_presence(reader), REGION_SILENT);
-  assert_true(percore_fd(region) >= 0);
-  assert_return_code(percore_serve(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-  region_reader_close(reader);
-}
-
-static struct region_reader *connect_polled(struct percore_region *region) {
-  struct region_reader *reader;
-  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_return_code(percore_serve(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  return reader;
-}
-
-TEST(a_reader_whose_connection_is_dropped_for_others_reads_on) {
-  UNIT_REGION(region, PERCORE_SERVE_POLLED);
-  struct region_reader *readers[17];
-  for (size_t i = 0; i < COUNT_OF(readers); i++)
-    readers[i] = connect_polled(region);
-  unit_await_end(&readers[0]->connection);
-  assert_true(region_connection_is_open(&readers[1]->connection));
-  assert_true(region_connection_is_open(&readers[16]->connection));
-  assert_int_equal(region_reader_refresh(readers[0]), REGION_AS_BEFORE);
-  assert_return_code(percore_serve(region), 0);
-  assert_int_equal(region_reader_refresh(readers[0]), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_presence(readers[0]), REGION_ALIVE);
-  assert_true(region_connection_is_open(&readers[0]->connection));
-  for (size_t i = 0; i < COUNT_OF(readers); i++)
-    region_reader_close(readers[i]);
-}
-
-TEST(a_probe_does_not_evict_a_reader) {
-  UNIT_REGION(region, PERCORE_SERVE_POLLED);
-  struct region_reader *readers[16];
-  struct region_connection probe;
-  char path[128];
-  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
-  for (size_t i = 0; i < COUNT_OF(readers); i++)
-    readers[i] = connect_polled(region);
-  for (int i = 0; i < 3; i++) {
-    assert_return_code(region_connection_find(&probe, path), errno);
-    assert_return_code(region_connection_open(&probe), errno);
-    assert_return_code(shutdown(probe.socket, SHUT_RD), errno);
-    assert_return_code(percore_serve(region), 0);
-    region_connection_close(&probe);
-  }
-  for (size_t i = 0; i < COUNT_OF(readers); i++) {
-    assert_int_equal(region_reader_refresh(readers[i]), REGION_AS_BEFORE);
-    assert_int_equal(region_reader_presence(readers[i]), REGION_ALIVE);
-    region_reader_close(readers[i]);
-  }
-}
-
-REGION_TEST(garbage_on_the_socket_ends_that_connection_only) {
-  UNIT_READER(reader);
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
-           getenv("PERCORE_RUNTIME_DIR"));
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-  assert_return_code(connect(fd, (void *)&address, sizeof(address)), errno);
-  char hello[64], garbage[1000] = {0};
-  assert_int_equal(recv(fd, hello, sizeof(hello), 0), 32);
-  assert_int_equal(send(fd, garbage, sizeof(garbage), 0), 1000);
-  assert_true(recv(fd, hello, sizeof(hello), 0) <= 0);
-  close(fd);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
 }
 
 const struct unit_fixtures unit_fixtures = {

@@ -52,7 +52,7 @@ static void begin(void) {
   struct rates_options options = {.rows = 100};
   uint32_t row;
   fixture = (struct fixture){0};
-  fixture.region = unit_create(PERCORE_SERVE_THREAD);
+  fixture.region = unit_create();
   assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
   make_row(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
   make_row(fixture.region, PORT, "eth1", &row);

@@ -23,7 +23,7 @@ static void polled_at(struct percore_slot_head *head, uint64_t tsc) {
 
 static void begin(void) {
   fixture = (struct fixture){.now = 100ull * SECOND};
-  fixture.region = unit_create(PERCORE_SERVE_THREAD);
+  fixture.region = unit_create();
   fixture.reader = unit_connect();
   assert_return_code(attach_thread(fixture.region, "rx", 2, &fixture.slot), 0);
   polled_at(fixture.slot.seat->head, fixture.now);
