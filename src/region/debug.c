@@ -59,7 +59,7 @@ static bool find_slot(struct place *place, uint64_t *offset) {
   if (region_slot_is_own(region, place->slot))
     return true;
   if (region_slot_is_of_parent(region, place->slot))
-    return false;
+    fail("this child of fork(2) has not attached: call percore_attach in it");
   fail("%s", region_slot_has_owner(region, place->slot)
                  ? "the slot belongs to another thread: attach each thread"
                  : "the slot has been detached");
@@ -191,8 +191,10 @@ void percore_debug_slot_(const void *address) {
   if (region == NULL || (region->is_child && !region->inherit))
     return;
   uint64_t holder = __atomic_load_n(&seat->thread, __ATOMIC_RELAXED);
-  if (holder == region_thread_number() || seat->is_of_parent)
+  if (holder == region_thread_number())
     return;
+  if (seat->is_of_parent)
+    fail("this child of fork(2) has not attached: call percore_attach in it");
   fail("%s", holder != 0
                  ? "the slot belongs to another thread: attach each thread"
                  : "the slot has been detached");

@@ -89,8 +89,9 @@ struct region_header {
   /* Which process made the region: the inode of its pid namespace, and the
    * ticks after boot at which it started; 0: unknown. */
   uint64_t pid_namespace, pid_start;
-  uint64_t flags; /* enum region_flags */
-  uint64_t reserved[2];
+  uint64_t flags;            /* enum region_flags */
+  uint64_t adds_in_children; /* live: of the refused row_add calls: new names */
+  uint64_t reserved[1];
 };
 _Static_assert(sizeof(struct region_header) == 256, "");
 
@@ -239,7 +240,7 @@ _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 /* What a producer refused, and which thread the last refused row_add call
  * waited for. */
 struct region_refusals {
-  uint64_t attaches, adds_postponed;
+  uint64_t attaches, adds_postponed, adds_in_children;
   uint32_t extra_slots;
   int32_t tid;
   char name[8 * REGION_SLOT_NAME_WORDS];

@@ -117,6 +117,6 @@ void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
 
 void percore_check_cpu_(percore_slot_t slot, uint64_t tsc) {
   struct percore_slot_head *head = slot.seat->head;
-  if (!decides(slot))
+  if (head != &region_undecided)
     region_poll_absent(head, tsc, check_cpu(head, tsc));
 }

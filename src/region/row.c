@@ -126,8 +126,7 @@ static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
 
 static int refuse(struct percore_region *region, uint32_t t) {
   struct region_table_live *live = region_live(region, &region->tables[t]);
-  __atomic_store_n(&live->adds_refused, live->adds_refused + 1,
-                   __ATOMIC_RELAXED);
+  __atomic_fetch_add(&live->adds_refused, 1, __ATOMIC_RELAXED);
   return -1;
 }
 
@@ -145,7 +144,7 @@ static bool has_name(const struct percore_region *region,
 
 /* A child finds the rows of its parent, of which its index does not know those
  * that were added after the fork. */
-static int find_in_child(const struct percore_region *region, uint32_t t,
+static int find_in_child(struct percore_region *region, uint32_t t,
                          const struct padded_name *name, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   uint64_t rows = region_rows_in_use(region, table);
@@ -154,8 +153,11 @@ static int find_in_child(const struct percore_region *region, uint32_t t,
       !has_name(region, table, found, name))
     for (found = 0; found < rows && !has_name(region, table, found, name);)
       found++;
-  if (found >= rows)
-    return region_failed(EPERM);
+  if (found >= rows) {
+    __atomic_fetch_add(&region->shared->adds_in_children, 1, __ATOMIC_RELAXED);
+    errno = EPERM;
+    return refuse(region, t);
+  }
   *row = found;
   return region_failed(EEXIST);
 }

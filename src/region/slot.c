@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -129,8 +130,9 @@ static void end_slot(struct percore_region *region, uint32_t s) {
   region_slot_leave(region, s);
 }
 
+/* `wanted` is the core that the caller of percore_attach passed. */
 static int attach(struct percore_region *region, const char *name, int core,
-                  uint32_t *taken) {
+                  int wanted, uint32_t *taken) {
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
@@ -140,7 +142,7 @@ static int attach(struct percore_region *region, const char *name, int core,
     (void)sched_getaffinity(0, sizeof(cpus), &cpus);
   bool may_run = CPU_COUNT(&cpus) == 0 || core < 0 || core >= CPU_SETSIZE ||
                  CPU_ISSET((size_t)core, &cpus);
-  if (!may_run)
+  if (!may_run && wanted != PERCORE_THIS_CORE)
     warn_of_affinity(region, name, core);
   if (!take_any_slot(region, core, may_run, &cpus, false, taken) &&
       !take_any_slot(region, core, may_run, &cpus, true, taken))
@@ -281,9 +283,10 @@ static struct seat *same_seat(const struct percore_region *region,
 
 static int seat_in(struct seat *seat, int core) {
   uint32_t taken;
-  if (attach(seat->region, seat->name, core, &taken) != 0)
+  if (attach(seat->region, seat->name, core, seat->wanted, &taken) != 0)
     return -1;
   leave_ended(seat->region, taken);
+  seat->region->attached_here = true;
   seat->slot = taken;
   seat->handle.head = region_block(seat->region, taken);
   return 0;
@@ -362,10 +365,39 @@ bool region_has_undecided(const struct percore_region *region) {
 }
 
 void region_seats_fork(struct percore_region *region) {
+  region->attached_here = false;
   for (struct seat *seat = region->seats; seat != NULL; seat = seat->next) {
+    seat->was = seat->is_of_parent ? seat->was : seat->slot;
     leave_seat(seat);
     seat->is_of_parent = true;
   }
+}
+
+/* The memory of the parent's slots is private in the child, and allocated when
+ * the child counts in it. */
+static bool is_counted_in(const struct percore_region *region, uint32_t s) {
+  enum { PAGES = 1024 };
+  unsigned char resident[PAGES], any = 0;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t pages = region->block_stride / page;
+  if (pages > PAGES)
+    pages = PAGES;
+  if (mincore(region_block(region, s), pages * page, resident) != 0)
+    return false;
+  for (size_t i = 0; i < pages; i++)
+    any |= resident[i] & 1;
+  return any != 0;
+}
+
+const struct seat *region_lost_in_child(const struct percore_region *region) {
+  if (!region->is_child || region->attached_here)
+    return NULL;
+  for (const struct seat *seat = region->seats; seat != NULL; seat = seat->next)
+    if (seat->is_of_parent && seat->was < region->header->slot_count &&
+        region_slot_is_of_parent(region, seat->was) &&
+        is_counted_in(region, seat->was))
+      return seat;
+  return NULL;
 }
 
 void region_seats_free(struct percore_region *region) {

@@ -7,6 +7,7 @@ REGION_TESTS = \
 	tests/unit/test_region_reader \
 	tests/unit/test_region_file \
 	tests/unit/test_region_grace \
+	tests/unit/test_region_handles \
 	tests/unit/test_region_owners \
 	tests/unit/test_region_inherit \
 	tests/unit/test_region_memory \
@@ -27,6 +28,7 @@ tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_file_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_file_LDFLAGS = -Wl,--wrap=time
+tests_unit_test_region_handles_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=region_pause
 tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)

@@ -236,6 +236,39 @@ INHERIT_TEST(a_child_looks_rows_up_and_changes_none) {
   in_child(look_rows_up, region);
 }
 
+INHERIT_TEST(the_parent_learns_of_rows_that_a_child_may_not_add) {
+  struct percore_region_status status;
+  (void)unit_row(region, PORT, "eth0");
+  (void)unit_row_of_key(region, FLOW, 5);
+  in_child(look_rows_up, region);
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.adds_refused, 1);
+  assert_non_null(strstr(status.reason, "a child of fork(2) adds no rows"));
+}
+
+static int count_without_attaching(struct percore_region *region) {
+  struct percore_region_status status;
+  percore_status(region, &status);
+  if (status.reason[0] != '\0')
+    return 1;
+  percore_add(row_of_parent, 0, 7);
+  percore_status(region, &status);
+  if (strstr(status.reason, "counts of thread 'parent' are lost") == NULL)
+    return 2;
+  percore_slot_t own = percore_attach(region, "child", 1);
+  count(own, 1);
+  percore_status(region, &status);
+  return status.reason[0] == '\0' ? 0 : 3;
+}
+
+INHERIT_TEST(a_child_that_counts_without_attaching_is_named) {
+  of_parent = percore_attach(region, "parent", 0);
+  row_of_parent = percore_row(percore_table(of_parent, GLOBALS), 0);
+  percore_add(row_of_parent, 0, 1);
+  in_child(count_without_attaching, region);
+  assert_int_equal(counted(), 2);
+}
+
 static int go[2], done[2];
 
 static void tell(const int *ends) {
