@@ -294,7 +294,14 @@ percore_slot_t percore_attach(struct percore_region *region, const char *name,
  * table) or ENODEV (the slot is a sink); the handle is then one of a sink. Any
  * slot of the region has the OWNED tables, also the sink that percore_this_slot
  * returns to a thread that is not attached. */
+#ifdef __cplusplus /* a function beside the struct of that name */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 percore_table_t percore_table(percore_slot_t slot, uint32_t table);
+#ifdef __cplusplus
+#pragma GCC diagnostic pop
+#endif
 
 /* Returns a handle of a row of a SHARED table, or of the copy of a PER_CORE
  * table for threads without a slot. Sets errno like percore_table. */
