@@ -221,7 +221,9 @@ struct region_tile {
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
   uint64_t *values;   /* scratch for at least one row of a slot */
-  void *memory;       /* of all arrays */
+  uint64_t *again;    /* scratch for the generation words */
+  uint32_t cells_at_once;
+  void *memory; /* of all arrays */
   size_t size;
 };
 

@@ -18,6 +18,13 @@ enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
  * again row by row. */
 enum { CELLS_AT_ONCE = 256 };
 
+/* The same of a file that is not mapped, of which each load is a system call.
+ */
+enum { CELLS_PER_CALL = 8192 };
+
+/* A cache line, in cells and in bytes. */
+enum { LINE = 8, LINE_SIZE = 64 };
+
 /* Returns how many rows with each core's values a tile may hold, at most
  * `capacity`; 0 if not even one row fits. */
 static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
@@ -30,28 +37,38 @@ static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
              : (uint32_t)(MAX_CORES_PER_TILE / row);
 }
 
-/* Gives the tile zeroed arrays, in the memory that it has or in new memory. */
+/* Returns how many words take the cache lines of `count` words. */
+static size_t in_lines(size_t count) {
+  return (count + LINE - 1) / LINE * LINE;
+}
+
+/* Gives the tile zeroed arrays, in the memory that it has or in new memory.
+ * They begin with a cache line, as arrays of regions usually do, so that view.c
+ * need not move what it reads. */
 static bool make_arrays(struct region_tile *tile) {
-  size_t rows = tile->capacity, cells = rows * tile->columns;
+  size_t rows = in_lines(tile->capacity);
+  size_t plane = (size_t)tile->capacity * tile->columns,
+         cells = in_lines(plane);
   size_t cores = tile->want & REGION_WANT_CORES ? tile->core_count : 0;
-  size_t words = rows + (3 + cores) * cells + MAX(CELLS_AT_ONCE, tile->columns);
+  size_t scratch = in_lines(MAX(tile->cells_at_once, tile->columns));
+  size_t words = 2 * rows + 3 * cells + scratch + cores * plane;
   size_t size = words * sizeof(uint64_t) + rows + tile->core_count;
+  size = (size + LINE_SIZE - 1) / LINE_SIZE * LINE_SIZE;
   if (size > tile->size) {
     free(tile->memory);
-    tile->memory = calloc(1, size);
+    tile->memory = aligned_alloc(LINE_SIZE, size);
     tile->size = tile->memory != NULL ? size : 0;
     if (tile->memory == NULL)
       return false;
-  } else {
-    memset(tile->memory, 0, size);
   }
+  memset(tile->memory, 0, size);
   tile->generations = tile->memory;
-  tile->totals = tile->generations + rows;
+  tile->again = tile->generations + rows;
+  tile->totals = tile->again + rows;
   tile->births = tile->totals + cells;
   tile->resets = tile->births + cells;
   tile->values = tile->resets + cells;
-  tile->cores =
-      cores > 0 ? tile->values + MAX(CELLS_AT_ONCE, tile->columns) : NULL;
+  tile->cores = cores > 0 ? tile->values + scratch : NULL;
   tile->torn = (uint8_t *)(tile->generations + words);
   tile->core_used = tile->torn + rows;
   return true;
@@ -76,6 +93,9 @@ int region_tile_reuse(struct region_tile *tile,
   tile->capacity = capacity;
   tile->columns = record->columns;
   tile->core_count = directory->header.core_count;
+  tile->cells_at_once = region_view_place(&reader->view, 0) != NULL
+                            ? CELLS_AT_ONCE
+                            : CELLS_PER_CALL;
   if (make_arrays(tile))
     return 0;
   *tile = (struct region_tile){0};
@@ -253,8 +273,8 @@ static void load_copy(struct region_view *view, uint32_t t,
  * takes 0.73 ns instead of 0.52 ns per cell of 16 slots. */
 enum { SLOTS_AT_ONCE = 8 };
 
-/* In cells: a cache line, and 1 KiB. */
-enum { LINE = 8, NEAR = 128 };
+/* In cells: 1 KiB. */
+enum { NEAR = 128 };
 
 struct group {
   struct copy copies[SLOTS_AT_ONCE];
@@ -342,7 +362,7 @@ static void add_group(struct region_view *view, struct region_tile *tile,
                       struct group *group, uint32_t first, uint32_t count) {
   uint64_t sums[CELLS_AT_ONCE];
   uint32_t columns = tile->columns;
-  uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
+  uint32_t rows_at_once = MAX(tile->cells_at_once / columns, 1u);
   bool together = is_plain(view, tile);
   for (uint32_t i = 0; i < count; i += rows_at_once) {
     uint32_t row = first + i, rows = MIN(rows_at_once, count - i);
@@ -477,20 +497,19 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
 /* Checks the generation words that were just loaded again. Usually none has
  * changed, which is found out without a branch for each row. */
 static void check_words(struct region_reader *reader, struct region_tile *tile,
-                        uint32_t first, uint32_t count, const uint64_t *words,
-                        uint32_t *tries) {
-  const uint64_t *generations = tile->generations + first;
+                        const uint64_t *words, uint32_t *tries) {
+  const uint64_t *generations = tile->generations;
   uint64_t changes = 0, all = REGION_LIVE; /* a bit of GONE, too */
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < tile->rows; i++) {
     changes |= region_load(&words[i]) ^ generations[i];
     all &= generations[i];
   }
   if (changes == 0 && all != 0)
     return;
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < tile->rows; i++)
     if (generations[i] != 0 && (region_load(&words[i]) != generations[i] ||
                                 !is_object(generations[i])))
-      read_again(reader, tile, first + i, tries);
+      read_again(reader, tile, i, tries);
 }
 
 /* Reads the rows again whose generation word has changed. */
@@ -498,15 +517,13 @@ static void check_rows(struct region_reader *reader, struct region_tile *tile) {
   struct region_view *view = &reader->view;
   const struct region_table *table = &view->directory.tables[tile->table];
   uint64_t offset = table->generations_offset + 8ull * tile->first_row;
-  uint64_t loaded[CELLS_AT_ONCE];
+  const uint64_t *words = region_view_place(view, offset);
   uint32_t tries = limit_tries(reader, table);
-  for (uint32_t i = 0, count; i < tile->rows; i += count, offset += 8 * count) {
-    const uint64_t *words = region_view_place(view, offset);
-    count = MIN(tile->rows - i, (uint32_t)CELLS_AT_ONCE);
-    if (words == NULL)
-      region_view_load(view, offset, count, offset, loaded);
-    check_words(reader, tile, i, count, words != NULL ? words : loaded, &tries);
+  if (words == NULL) {
+    region_view_load(view, offset, tile->rows, offset, tile->again);
+    words = tile->again;
   }
+  check_words(reader, tile, words, &tries);
 }
 
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,

@@ -23,23 +23,19 @@ enum { MAX_CHECKED_CELLS = 64 };
  * Words
  */
 
-/* In words. The kernel copies words whole if they lie in the buffer as they lie
- * in a cache line of the file. */
+/* In words. The kernel copies words whole if they lie in memory as they lie in
+ * a cache line of the file. */
 enum { LINE = 8, AT_ONCE = 256 };
-struct buffer {
-  uint64_t words[AT_ONCE + LINE];
-} __attribute__((aligned(64)));
+enum { LINE_SIZE = LINE * sizeof(uint64_t) };
 
-/* The words from `offset` on are then at words[offset % 64 / 8]. */
-static void read_bytes(struct region_view *view, uint64_t offset, size_t count,
-                       struct buffer *buffer) {
-  uint64_t skipped = offset % sizeof(uint64_t[LINE]);
-  size_t size = skipped + 8 * count, done = 0;
+static void read_bytes(struct region_view *view, uint64_t offset, size_t size,
+                       void *bytes) {
+  size_t done = 0;
   struct region_fault fault;
   NOT_CANCELLED;
   while (done < size && region_view_reopen(view, &fault) == 0) {
-    ssize_t got = pread(view->file.fd, (char *)buffer->words + done,
-                        size - done, (off_t)(offset - skipped + done));
+    ssize_t got = pread(view->file.fd, (char *)bytes + done, size - done,
+                        (off_t)(offset + done));
     if (got < 0 && errno == EINTR)
       continue;
     if (got <= 0)
@@ -48,7 +44,7 @@ static void read_bytes(struct region_view *view, uint64_t offset, size_t count,
   }
   if (done < size) {
     view->is_cut = true;
-    memset((char *)buffer->words + done, 0, size - done);
+    memset((char *)bytes + done, 0, size - done);
   }
 }
 
@@ -61,33 +57,37 @@ bool region_view_settles(const uint64_t *first, const uint64_t *second,
   return settles;
 }
 
-/* On these machines, the kernel copies an aligned word with one load. */
+/* Other kernels may copy an aligned word with more than one load. */
 #if defined(__x86_64__) || defined(__aarch64__)
-static void read_words(struct region_view *view, uint64_t offset, size_t count,
-                       struct buffer *buffer) {
-  read_bytes(view, offset, count, buffer);
-}
+enum { MAY_TEAR = false };
 #else
-static void read_words(struct region_view *view, uint64_t offset, size_t count,
-                       struct buffer *buffer) {
-  enum { TRIES = 8 };
-  struct buffer first, third;
-  size_t at = offset % sizeof(uint64_t[LINE]) / 8;
-  read_bytes(view, offset, count, buffer);
-  read_bytes(view, offset, count, &third);
-  for (int i = 0; i < TRIES; i++) {
-    memcpy(&first, buffer, sizeof(first));
-    memcpy(buffer, &third, sizeof(third));
-    read_bytes(view, offset, count, &third);
-    if (region_view_settles(first.words + at, buffer->words + at,
-                            third.words + at, count))
-      return;
-  }
-}
+enum { MAY_TEAR = true };
 #endif
 
-/* A system call is no barrier to loads, so the fences of those who call stay.
- */
+/* Loads words by way of a buffer in which they lie as in the file. */
+static void load_buffered(struct region_view *view, uint64_t offset,
+                          size_t count, uint64_t *values) {
+  enum { READINGS = 3 };
+  struct {
+    uint64_t words[LINE + AT_ONCE];
+  } __attribute__((aligned(LINE_SIZE))) all[MAY_TEAR ? READINGS : 1];
+  uint64_t skipped = offset % LINE_SIZE;
+  size_t at = skipped / 8, size = skipped + 8 * count;
+  for (int i = 0; i < (MAY_TEAR ? READINGS : 1); i++)
+    read_bytes(view, offset - skipped, size, all[i].words);
+  for (int i = 0; MAY_TEAR && i < REGION_TRIES; i++) {
+    if (region_view_settles(all[0].words + at, all[1].words + at,
+                            all[2].words + at, count)) {
+      memcpy(values, all[1].words + at, 8 * count);
+      return;
+    }
+    memcpy(all[0].words, all[1].words, size);
+    memcpy(all[1].words, all[2].words, size);
+    read_bytes(view, offset - skipped, size, all[2].words);
+  }
+  memcpy(values, all[0].words + at, 8 * count);
+}
+
 void region_view_load(struct region_view *view, uint64_t offset, size_t count,
                       uint64_t ahead, uint64_t *values) {
   if (view->map != NULL) {
@@ -95,16 +95,13 @@ void region_view_load(struct region_view *view, uint64_t offset, size_t count,
                       region_view_place(view, ahead), values);
     return;
   }
-  struct buffer buffer;
-  while (count > 0) {
-    size_t here = MIN(count, (size_t)AT_ONCE);
-    read_words(view, offset, here, &buffer);
-    memcpy(values, &buffer.words[offset % sizeof(uint64_t[LINE]) / 8],
-           8 * here);
-    offset += 8 * here;
-    values += here;
-    count -= here;
+  if (!MAY_TEAR && ((uintptr_t)values - offset) % LINE_SIZE == 0) {
+    read_bytes(view, offset, 8 * count, values);
+    return;
   }
+  for (size_t here; count > 0;
+       offset += 8 * here, values += here, count -= here)
+    load_buffered(view, offset, here = MIN(count, (size_t)AT_ONCE), values);
 }
 
 /* ---------------------------------------------------------------------------

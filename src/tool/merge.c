@@ -56,6 +56,14 @@ static int add_part(struct merge *merge, struct region_reader *reader,
   return 0;
 }
 
+/* True for the files of merge->region: of all instances, unless it names one.
+ */
+static bool is_wanted(const struct merge *merge,
+                      const struct region_title *title, const char *name) {
+  return strcmp(name, merge->region) == 0 ||
+         strcmp(title->region, merge->region) == 0;
+}
+
 static bool has_part(const struct merge *merge, const char *file) {
   for (size_t p = 0; p < merge->len; p++)
     if (strcmp(region_reader_file(merge->parts[p].reader), file) == 0)
@@ -73,7 +81,7 @@ static void find_parts(struct merge *merge) {
     const char *name = listing.listed[i].name, *file = listing.listed[i].file;
     struct region_reader *reader;
     if (!region_title_split(&title, name, strlen(name)) ||
-        strcmp(title.region, merge->region) != 0 || has_part(merge, file) ||
+        !is_wanted(merge, &title, name) || has_part(merge, file) ||
         region_reader_open_file(&reader, file, NULL) != 0)
       continue;
     if (region_reader_refresh(reader) != REGION_CAME ||
@@ -129,11 +137,26 @@ static void look(struct merge *merge) {
   merge->looked_boottime_ns = now_ns;
 }
 
+/* What was one region are several from now on. */
+static enum region_event become_several(struct merge *merge) {
+  struct merge several = {.each = merge->each, .region = merge->region};
+  look(&several);
+  if (several.len < 2) {
+    merge_close(&several);
+    return REGION_AS_BEFORE;
+  }
+  merge_close(merge);
+  *merge = several;
+  return REGION_CAME;
+}
+
 enum region_event merge_refresh(struct merge *merge) {
-  if (merge->is_one)
-    return refresh(merge, &merge->parts[0]);
-  look(merge);
-  return REGION_AS_BEFORE;
+  if (!merge->is_one) {
+    look(merge);
+    return REGION_AS_BEFORE;
+  }
+  enum region_event event = refresh(merge, &merge->parts[0]);
+  return event != REGION_AS_BEFORE ? event : become_several(merge);
 }
 
 struct merge_part *merge_next(const struct merge *merge,
@@ -159,10 +182,11 @@ int merge_open(struct merge *merge, const char *command, const char *region,
   *merge = (struct merge){.each = each, .region = region};
   look(merge);
   if (merge->len > 1 ||
-      (merge->len == 1 && merge_directory(merge)->instance != NULL))
+      (merge->len == 1 && merge_directory(merge)->instance != NULL &&
+       strchr(region, '@') == NULL))
     return TOOL_OK;
   merge_close(merge);
-  *merge = (struct merge){.region = region, .is_one = true};
+  *merge = (struct merge){.each = each, .region = region, .is_one = true};
   struct region_reader *reader;
   int status = target_open(command, region, &reader);
   if (status == TOOL_OK && add_part(merge, reader, "") != 0)

@@ -1,7 +1,7 @@
-/* merge: what top and dump read: a region, or all instances of a name. Rows of
- * instances that have the same name are added up as collectd does it. Instances
- * of other users than the first, and tables with other fields than those of the
- * first, are left out. */
+/* merge: what top and dump read: a region, or all files of a name, with all of
+ * its instances. Rows that have the same name are added up as collectd does it.
+ * Files of other users than the first, and tables with other fields than those
+ * of the first, are left out. */
 #ifndef PERCORE_MERGE_H
 #define PERCORE_MERGE_H
 
@@ -58,8 +58,9 @@ int merge_open(struct merge *merge, const char *command, const char *region,
                bool each);
 void merge_close(struct merge *merge);
 
-/* Looks for instances that have come or gone. If a single region is read,
- * returns what has happened to it; otherwise returns REGION_AS_BEFORE. */
+/* Looks for files that have come or gone. If a single one was read, returns
+ * what has happened to it, or REGION_CAME if there are several now; otherwise
+ * returns REGION_AS_BEFORE. */
 enum region_event merge_refresh(struct merge *merge);
 
 /* Returns the next part that is read, after `part` (NULL: the first), or NULL.

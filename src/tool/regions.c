@@ -1,12 +1,14 @@
 /* percore regions: lists the regions of the runtime directory and their states.
  */
 #include "json.h"
+#include "region/file.h"
 #include "region/worker.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
 #include "top.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -186,13 +188,52 @@ static int list_regions(bool as_json) {
   return result;
 }
 
+/* ---------------------------------------------------------------------------
+ * Removing what producers have left
+ */
+
+static int clean(void) {
+  unsigned removed = 0, kept = 0;
+  DIR *files = opendir(region_runtime_dir());
+  if (files == NULL)
+    return say_failure(COMMAND, "cannot read %s: %s: %s", region_runtime_dir(),
+                       strerror(errno), listing_advice(errno));
+  for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
+    const char *name = entry->d_name;
+    if (region_title_length(name + (name[0] == '.')) == 0)
+      continue;
+    int status = region_file_remove(dirfd(files), name);
+    removed += status > 0;
+    kept += status < 0 && errno != ENOENT;
+  }
+  closedir(files);
+  printf("%u files were removed whose producers are gone.\n", removed);
+  if (kept > 0)
+    return say_failure(COMMAND,
+                       "%u files of others were not removed: run as "
+                       "root",
+                       kept);
+  return end_output(COMMAND);
+}
+
+struct options {
+  bool json, clean;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT_JSON(struct options),
+    ARGUMENT(struct options, clean, 'c', "clean", ARGUMENT_FLAG, NULL,
+             "remove the files of producers that are gone, also if collectd "
+             "has not read their last counts"),
+};
+
 static int regions_main(int argc, char **argv) {
-  bool json = false;
-  int status = arguments_read(&regions_command, argc, argv, &json);
+  struct options options = {.json = false};
+  int status = arguments_read(&regions_command, argc, argv, &options);
   if (status >= 0)
     return status;
   stop_catch();
-  return list_regions(json);
+  return options.clean ? clean() : list_regions(options.json);
 }
 
 const struct command regions_command = {
@@ -202,6 +243,6 @@ const struct command regions_command = {
     .about = "Lists the regions in the runtime directory "
              "($PERCORE_RUNTIME_DIR, default /run/percore): their producers, "
              "their sizes, and whether they can be read.",
-    .arguments = ARGUMENTS(argument_json),
+    .arguments = ARGUMENTS(arguments),
     .run = regions_main,
 };

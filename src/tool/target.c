@@ -171,7 +171,7 @@ static int by_name(const void *left, const void *right) {
 }
 
 static bool add_name(struct listing *listing, const char *file, size_t length) {
-  if (length == 0)
+  if (length == 0 || file[0] == '.') /* not finished yet */
     return true;
   if (!array_grow(&listing->listed, listing->len, listing->len + 1,
                   sizeof(*listing->listed)))

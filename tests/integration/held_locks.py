@@ -1,42 +1,100 @@
 """Holds a lock of a file for ever: makes a system call that takes the lock and then copies
-to a page whose fault is never answered, because the page belongs to a file system that
-this process serves. Needs root, because it mounts the file system in a new mount
+from or to a page whose fault is never answered, because the page belongs to a file system
+that this process serves. Needs root, because it mounts the file system in a new mount
 namespace.
 
     held_locks.py DIRECTORY directory PATH     the lock of a directory, in which it may
                                                create files as a member of the group
                                                MEMBER: it lists a directory of its own
                                                there, which a second process removes
-    held_locks.py DIRECTORY write PATH         none: it writes from the page to the memory
-                                               that the producer at PATH hands over, and
-                                               prints what the kernel answers
-    held_locks.py DIRECTORY read PATH          the same with read(2), which blocks: of the
-                                               position of the descriptor handed over
-    held_locks.py DIRECTORY position PATH      of the position of a producer's memory; the
-                                               producer serves the file PATH.region at PATH
+    held_locks.py DIRECTORY file PATH          the lock of a file of its own
 
 DIRECTORY is where the file system is mounted. Prints "ok" when the lock is held, or the
 reason why it cannot be. The lock is held until this process is killed."""
 
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 import signal
-import socket
+import stat
+import struct
 import sys
 import threading
 import time
 
-from dead_files import (LIBC, PR_SET_PDEATHSIG, become_member, mount,
-                        serve_files)
-from producers import SEALS, Impostor, hello
+from producers import MEMBER
 
+FORGET, GETATTR, OPEN, INIT, FLUSH, READ = 2, 3, 14, 26, 25, 15
+LOOKUP, RELEASE, BATCH_FORGET = 1, 18, 42
+CLONE_NEWNS, MS_REC, MS_PRIVATE, PR_SET_PDEATHSIG = 0x20000, 0x4000, 1 << 18, 1
+ENOSYS = 38
 GETDENTS64 = {"x86_64": 217, "aarch64": 61}[os.uname().machine]
+WRITE = {"x86_64": 1, "aarch64": 64}[os.uname().machine]
+
+LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
 LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + \
     [ctypes.c_long]
+
+
+def must(status, what):
+    if status != 0:
+        print(f"{what}: {os.strerror(ctypes.get_errno())}", flush=True)
+        sys.exit(1)
+
+
+def mount(directory):
+    """Mounts the file system. Returns the FUSE descriptor on which its requests
+    arrive."""
+    must(LIBC.unshare(CLONE_NEWNS), "unshare")
+    must(LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount /")
+    device = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+    must(LIBC.mount(b"dead", directory.encode(), b"fuse", 0, options.encode()),
+         "mount")
+    return device
+
+
+def attributes(node):
+    """Returns struct fuse_attr of the directory (node 1) or of its only file."""
+    mode = stat.S_IFDIR | 0o755 if node == 1 else stat.S_IFREG | 0o666
+    return struct.pack("=6Q10I", node, 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0,
+                       0, 4096, 0)
+
+
+def answer_to(opcode, node):
+    """Returns the answer to a FUSE request, without its header, or None if the answer
+    is ENOSYS; see linux/fuse.h."""
+    if opcode == INIT:
+        return struct.pack("=4I2H2I2H8I", 7, 31, 4096, 0, 8, 8, 4096, 1, 1, 0,
+                           *[0] * 8)
+    if opcode == LOOKUP:
+        return struct.pack("=4Q2I", 2, 1, 60, 60, 0, 0) + attributes(2)
+    if opcode == GETATTR:
+        return struct.pack("=Q2I", 60, 0, 0) + attributes(node)
+    if opcode == OPEN:
+        return struct.pack("=Q2I", 1, 0, 0)
+    return b"" if opcode == RELEASE else None
+
+
+def serve_files(device):
+    while True:
+        request = os.read(device, 1 << 17)
+        opcode, unique, node = struct.unpack_from("=IQQ", request, 4)
+        if opcode in (FLUSH, READ, FORGET, BATCH_FORGET):
+            continue
+        said = answer_to(opcode, node)
+        head = struct.pack("=IiQ", 16 + len(said or b""),
+                           -ENOSYS if said is None else 0, unique)
+        os.write(device, head + (said or b""))
+
+
+def become_member():
+    os.setgroups([])
+    os.setgid(MEMBER)
+    os.setuid(MEMBER)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # setuid(2) has cleared it
 
 
 def stuck_page(directory):
@@ -78,36 +136,13 @@ def hold_directory(page, path):
     return said
 
 
-def received_from(path):
-    """Returns the memory that a producer hands over."""
-    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    peer.connect(path)
-    return socket.recv_fds(peer, 64, 1)[1][0]
-
-
-def serve_reopened(path):
-    """Serves memory through a descriptor that was opened by name: unlike that of
-    memfd_create, its file position has a lock. Returns the descriptor."""
-    with open(f"{path}.region", "rb") as file:
-        content = file.read()
-    memory = os.memfd_create("held", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(memory, content)
-    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, SEALS)
-    fd = os.open(f"/proc/self/fd/{memory}", os.O_RDWR)
-    Impostor(path, hello(len(content)), fd)
-    return fd
-
-
 def hold(directory, what, path):
     page = stuck_page(directory)
     become_member()
-    read, write = {"x86_64": (0, 1), "aarch64": (63, 64)}[os.uname().machine]
     if what == "directory":
         said = hold_directory(page, path)
-    elif what in ("write", "read"):
-        said = copy(page, write if what == "write" else read, received_from(path))
     else:
-        said = copy(page, read, serve_reopened(path))
+        said = copy(page, WRITE, os.open(path, os.O_RDWR))
     print(said or "ok", flush=True)
     signal.pause()
 

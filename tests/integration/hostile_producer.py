@@ -1,26 +1,25 @@
 #!/usr/bin/python3
-"""Serves regions that are expensive to read, until it is killed:
+"""Publishes regions that are expensive to read, until it is killed:
 
     hostile_producer.py DIRECTORY MODEL NAME[,NAME...] [OPTION=NUMBER ...]
 
-MODEL is a region of churn_producer that is served in DIRECTORY. The new regions are
+MODEL is a region of churn_producer in DIRECTORY. The new regions are
 copies of MODEL in which `tables` OWNED tables replace the table of MODEL. Each of these
 tables has `rows` live rows and `counters` counters. With overlap=1, all tables claim
 the same memory; with overlap=0, each table has its own memory. Only one word in every
 `touch` bytes of the cells is written; the rest of the cells is a hole in the file, and
 touch=8 leaves no hole. With period=S, all producers restart every S milliseconds with
-one counter more or less. Prints `ok` when it serves the regions."""
+one counter more or less. Prints `ok` when the
+regions are there."""
 
 import array
-import fcntl
 import itertools
 import os
-import random
 import struct
 import sys
 import time
 
-from producers import SEALS, Impostor, RuntimeDir, hello
+from producers import Published, RuntimeDir
 from test_region_hostile import Region, region_of
 
 PAGE = 4096
@@ -91,7 +90,7 @@ class Forgery:
         header = changed(header, "Q", {
             88: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
             32: aligned(self.size), 40: self.directory_size,
-            48: random.getrandbits(64), 120: HEADER, 136: HEADER + table_size,
+            120: HEADER, 136: HEADER + table_size,
             144: HEADER + table_size + field_size, 152: len(self.strings),
             176: self.blocks, **self.moved(model.header, 160)})
         records = [changed(model.core, "Q", self.moved(
@@ -132,10 +131,10 @@ class Forgery:
         self.size = cells + self.cells_size + self.cells_size // self.rows
         return live, generations, labels, births, cells
 
-    def memory(self, touch):
-        fd = os.memfd_create("hostile", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, aligned(self.size))
-        os.pwrite(fd, self.directory, 0)
+    def publish(self, path, touch):
+        """Publishes the region, and returns it."""
+        published = Published(path, self.directory, aligned(self.size))
+        fd = published.fd
         os.pwrite(fd, self.model.rest, self.rest_at)
         os.pwrite(fd, self.model.blocks, self.blocks)
         for live, generations, labels, _, cells in self.parts:
@@ -147,8 +146,7 @@ class Forgery:
                 continue
             for at in range(0, self.cells_size, touch):
                 os.pwrite(fd, struct.pack("=Q", at), cells + at)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
-        return fd
+        return published
 
 
 def main(directory, model, names, *arguments):
@@ -159,20 +157,18 @@ def main(directory, model, names, *arguments):
     counters = options.pop("counters", 4)
     runtime = RuntimeDir()
     runtime.path = directory
-    model = Model(region_of(runtime, model))
+    model = Model(runtime.content(model))
     for turn in itertools.count():
-        served = []
+        published = []
         for name in names.split(","):
             forgery = Forgery(model, name, counters=counters + turn % 2, **options)
-            memory = forgery.memory(touch)
-            served.append((name, memory, Impostor(
-                runtime.socket(name), hello(os.fstat(memory).st_size), memory)))
+            published.append(forgery.publish(runtime.new_file(name), touch))
         if turn == 0:
             print("ok", flush=True)
         time.sleep(period_ms / 1000 if period_ms else 1e6)
-        for name, memory, impostor in served:
-            os.unlink(runtime.socket(name))
-            impostor.close()
+        for region in published:
+            os.unlink(region.path)
+            region.close()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 EXTRA_DIST += \
 	tests/integration/churn.py \
 	tests/integration/command.py \
-	tests/integration/dead_files.py \
 	tests/integration/harness.py \
 	tests/integration/held_locks.py \
 	tests/integration/hostile_producer.py \

@@ -1,16 +1,14 @@
 """Producers of regions for the integration tests, real and hostile."""
 
-import array
 import atexit
 import fcntl
 import os
+import re
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import tempfile
-import threading
 
 from harness import BUILD, check
 
@@ -18,14 +16,17 @@ GLOBALS, PORT, SESSION = range(3)  # indices of the tables of every schema
 PACKETS, BYTES, DEPTH, LATENCY = range(4)  # indices of the fields of `port` in schema 1
 ROUNDS, QUEUE, TIME = range(3)  # indices of the fields of `globals`
 ETH0 = f"row {PORT} {b'eth0'.hex()}"  # the command that adds the row eth0
-SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
-         0x10)  # F_SEAL_FUTURE_WRITE
+
+
+def new_file(directory, name):
+    """Returns a path for a new file of a region."""
+    return f"{directory}/{name}.{os.urandom(8).hex()}"
 
 
 class RuntimeDir:
     """A temporary runtime directory for all processes of a test."""
 
-    PLACE = None  # the default of tempfile
+    PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="percore-run-", dir=self.PLACE)
@@ -37,18 +38,26 @@ class RuntimeDir:
         del os.environ["PERCORE_RUNTIME_DIR"]
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def socket(self, name):
-        return f"{self.path}/{name}.sock"
+    def new_file(self, name):
+        return new_file(self.path, name)
+
+    def files(self, name):
+        """Returns the paths of all files of a region."""
+        return [f"{self.path}/{file}" for file in os.listdir(self.path)
+                if re.fullmatch(re.escape(name) + r"\.[0-9a-f]{16}", file)]
+
+    def content(self, name):
+        """Returns a copy of the only file of a region."""
+        [path] = self.files(name)
+        with open(path, "rb") as file:
+            return file.read()
 
 
 MEMBER = 65534  # a user, and the group of a GroupDir
 
 
 class GroupDir(RuntimeDir):
-    """A runtime directory in which another user is a member of the group, in a tmpfs like
-    /run."""
-
-    PLACE = "/dev/shm"
+    """A runtime directory in which another user is a member of the group."""
 
     def __enter__(self):
         super().__enter__()
@@ -130,70 +139,33 @@ class Tally:
         return sum(packets), met > 0
 
 
-def hello(size):
-    return struct.pack("=IHHIIQII", 0x50435231, 1, 1, 32, 0, size, 0, 0)
+OFD_SETLK, WRITE_LOCK = 37, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+FLAGS, LOCK_TELLS, POPULATED = 232, 1, 2  # the member `flags` of a header
 
 
-def memory_of(content, seal):
-    fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.write(fd, content)
-    if seal:
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
-    return fd
+class Published:
+    """A region in a file of a runtime directory, whose producer lives until close().
+    Unless `trusted`, its header does not say that all parts in use have memory, so that
+    no reader maps it."""
 
-
-class Server:
-    """Listens at a path like a producer, and calls treat(peer) for each connection in a
-    separate thread. If `treat` is None, accepts no connection."""
-
-    def __init__(self, path, treat):
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.listener.bind(path)
-        self.listener.listen(16)
-        self.treat = treat
-        self.peers = []
-        if treat is not None:
-            threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                peer, _ = self.listener.accept()
-            except OSError:
-                return
-            self.peers = self.peers[-8:] + [peer]
-            threading.Thread(target=self.serve_peer, args=[peer],
-                             daemon=True).start()
-
-    def serve_peer(self, peer):
-        try:
-            self.treat(peer)
-        except OSError:
-            pass
+    def __init__(self, path, content=b"", size=0, trusted=False):
+        content = bytearray(content)
+        if len(content) > FLAGS and not trusted:
+            content[FLAGS] &= ~POPULATED
+        self.path = path
+        hidden = os.path.join(os.path.dirname(path), "." + os.path.basename(path))
+        self.fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        os.ftruncate(self.fd, max(size, len(content)))
+        os.pwrite(self.fd, content, 0)
+        fcntl.fcntl(self.fd, OFD_SETLK, WRITE_LOCK)
+        os.rename(hidden, path)
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        for peer in self.peers:
-            peer.close()
+        """Ends the producer. The file stays."""
+        os.close(self.fd)
 
+    def __enter__(self):
+        return self
 
-class Impostor(Server):
-    """Answers each connection with the same message and descriptor. If the message is
-    None, accepts no connection."""
-
-    def __init__(self, path, message, fd=None):
-        self.message, self.fd = message, fd
-        super().__init__(path, None if message is None else self.answer)
-
-    def answer(self, peer):
-        rights = []
-        if self.fd is not None:
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                       array.array("i", [self.fd]))]
-        peer.sendmsg([self.message], rights)
-
-    def close(self):
-        super().close()
-        if self.fd is not None:
-            os.close(self.fd)
+    def __exit__(self, *_):
+        self.close()

@@ -1,15 +1,12 @@
 """A producer of regions for the tests of percore check. It is written only from
 percore-region(7), like a producer in a language for which there is no library."""
 
-import array
-import fcntl
 import os
 import re
-import socket
-import struct
 import sys
-import threading
 import time
+
+from producers import LOCK_TELLS, Published, new_file
 
 REGION = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                       "../../src/region")
@@ -24,7 +21,6 @@ PER_CORE, OWNED, SHARED = range(3)
 COUNTER, UPDOWN, GAUGE, STATE, HISTOGRAM = range(5)
 CONSISTENT, SINGLE = 1, 2
 LIVE, GONE = 0x100000006, 0x10000000b  # incarnation 1
-SEALS = 0x2 | 0x4 | 0x10 | 0x1  # SHRINK, GROW, FUTURE_WRITE, SEAL
 CORES, SLOTS = 2, 3
 LINE = 64
 
@@ -138,7 +134,10 @@ class Region:
                               (168, SLOTS), (172, CORES)):
             self.set(offset, value, 4)
         self.set(12, MAJOR, 2)
-        self.bytes[48:64] = os.urandom(16)
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            self.bytes[48:64] = bytes.fromhex(file.read().strip().replace("-", ""))
+        self.set(216, os.stat("/proc/self/ns/pid").st_ino)
+        self.set(232, LOCK_TELLS)
         self.set(72, 4096)
         self.set(80, time.time_ns())
         self.set(88, time.clock_gettime_ns(time.CLOCK_BOOTTIME))
@@ -267,42 +266,12 @@ class Region:
         self.set(self.single(SLOW, 0, 1), 1)
 
 
-class Served:
-    """Serves a region with these bytes at a path."""
+class Served(Published):
+    """A region with these bytes in a runtime directory, whose producer lives."""
 
-    def __init__(self, path, content, seals=SEALS, hello=None):
-        self.fd = os.memfd_create("format",
-                                  os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.write(self.fd, content)
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
-        self.hello = hello or struct.pack("=IHHIIQII", 0x50435231, 1, 1, 32, 0,
-                                          len(content), 0, 0)
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.bind(path)
-        self.socket.listen()
-        self.peers = []
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                peer, _ = self.socket.accept()
-            except OSError:
-                return
-            try:
-                peer.sendmsg([self.hello], [(
-                    socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                    array.array("i", [self.fd]))])
-            except OSError:
-                pass  # the peer has already closed the connection
-            self.peers.append(peer)
-
-    def __enter__(self):
-        return self
+    def __init__(self, place, name, content):
+        super().__init__(new_file(place.path, name), content, trusted=True)
 
     def __exit__(self, *_):
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-        for peer in self.peers:
-            peer.close()
-        os.close(self.fd)
+        super().__exit__()
+        os.unlink(self.path)

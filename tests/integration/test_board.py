@@ -7,7 +7,6 @@ import os
 import random
 import re
 import signal
-import socket
 import struct
 import subprocess
 import time
@@ -15,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from harness import (BUILD, Child, Collectd, Skip, check, is_root, run_all, say,
                      stop, wait_for)
-from producers import Impostor, hello, memory_of
+from producers import Published, new_file
 from region_harness import PERCORE, RuntimeDir
 
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
@@ -112,15 +111,13 @@ def test_board_is_taken():
 
 def picture_of(place):
     """Returns the bytes of the board's region and its rows, both of one picture."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
-        reader.connect(f"{place.path}/board.sock")
-        _, fds, _, _ = socket.recv_fds(reader, 64, 1)
+    [name] = [name for name in os.listdir(place.path) if name.startswith("board.")]
     rows, before = None, None
     while before is None or rows != before:
         before = place.dump("board")["cores"]["rows"]
-        content = os.pread(fds[0], os.fstat(fds[0]).st_size, 0)
+        with open(f"{place.path}/{name}", "rb") as file:
+            content = file.read()
         rows = place.dump("board")["cores"]["rows"]
-    os.close(fds[0])
     return content, rows
 
 
@@ -330,13 +327,10 @@ def test_hostile_board():
                 at = random.randrange(begin - 64, begin + 512)
                 at = random.choice((at, random.randrange(directory + 512)))
                 changed[at] = random.choice((0, 1, 255, random.randrange(256)))
-            os.unlink(f"{place.path}/board.sock")
-            server = Impostor(f"{place.path}/board.sock", hello(len(changed)),
-                              memory_of(bytes(changed), True))
-            with Client(place, "either") as client:
-                look = client.look()
-                boards += look["board"]
-            server.close()
+            with Published(new_file(place.path, "board"), changed) as board:
+                with Client(place, "either") as client:
+                    boards += client.look()["board"]
+            os.unlink(board.path)
         say(f"{boards} of {LIES} boards were read")
         check(0 < boards < LIES, str(boards))
 
@@ -350,28 +344,6 @@ def test_many_readers():
         lines = [client.stdout.readline() for client in clients]
         counters = [line for line in lines if line.split()[1:2] != ["1"]]
         check(not counters, f"{len(counters)} have counters: {counters[:3]}")
-
-
-def test_two_collectds():
-    """a second collectd is refused the board and says so once"""
-    if not is_root():
-        raise Skip("collectd needs root")
-    with Place(0o3771) as place:
-        os.environ["PERCORE_RUNTIME_DIR"] = place.path
-        load = '<Load>\nBoard "group"\n</Load>'
-        with Collectd(load, INTERVAL_S).start() as first:
-            wait_for(lambda: place.run("pick", "--by", "1min").returncode == 0,
-                     "no board", 20)
-            with Collectd(load, INTERVAL_S).start() as second:
-                wait_for(lambda: "the board is not published" in second.log(),
-                         "not said", 20)
-                second.wait_for_reads(SECOND_READS)
-                check(second.log().count("the board is not published") == 1,
-                      second.log())
-                check("board" not in first.log(), first.log())
-                with Client(place, "only") as client:
-                    client.wait(wanted=is_known)
-    del os.environ["PERCORE_RUNTIME_DIR"]
 
 
 if __name__ == "__main__":

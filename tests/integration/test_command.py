@@ -30,7 +30,7 @@ def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand, and their
     output fits into 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"], ["map"], ["map", "top"],
+                    ["map"], ["map", "top"],
                     ["map", "dump"], ["clock"], ["wake"], ["check"], ["pick"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
@@ -429,7 +429,7 @@ def complete_in_bash(line):
 def test_completion():
     """bash completes subcommands, the options that --help lists, and the choices of an
     option"""
-    for command in ("load", "regions", "top", "dump", "reset", "doctor",
+    for command in ("load", "regions", "top", "dump", "doctor",
                     "check", "pick", "wake"):
         offered = complete_in_bash(f"{PERCORE} {command} --")
         listed = options_in_help(command)

@@ -3,9 +3,9 @@
 chroot, system call filters, affinities."""
 
 import errno
+import fcntl
 import os
 import shutil
-import socket
 import stat
 import struct
 import subprocess
@@ -14,6 +14,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from producers import OFD_SETLK, WRITE_LOCK  # noqa: E402
 from harness import (BUILD, Child, Skip, check, is_root,  # noqa: E402
                      online_cores, run_tests)
 
@@ -59,6 +60,108 @@ class Place:
             return child.returncode, out.split("\n"), err
 
 
+def two_cores():
+    cores = online_cores()
+    if len(cores) < 2:
+        raise Skip("this machine has only one core")
+    return cores[0], cores[1]
+
+
+# ---------------------------------------------------------------------------
+# Users, groups, directories
+
+
+def need_root():
+    if not is_root():
+        raise Skip("other users need root")
+
+
+def test_dropped_before_fork():
+    """a service that changes its groups and its user before it forks can serve in a
+    directory with mode 3773, and its file belongs to the directory's group"""
+    need_root()
+    with Place(0o3773, TEAM) as place:
+        code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
+                                   "attach", -1, "count", "status")
+        check((code, out[0], err) == (0, "1 0 1", ""), f"{code} {out} {err}")
+    with Place(0o3773, TEAM) as place:
+        check_file(place, "drop", NOBODY, NOBODY, "fork")
+
+
+def check_file(place, *steps):
+    with place.start(*steps, "create", "wait") as child:
+        check(child.stdout.readline() == "ready\n", "the producer is not ready")
+        [name] = os.listdir(place.path)
+        status = os.stat(f"{place.path}/{name}")
+        check((status.st_gid, stat.S_IMODE(status.st_mode)) == (TEAM, 0o640),
+              str(status))
+        child.communicate()
+
+
+def test_acl():
+    """a service without groups can serve in a directory with mode 2770 if the ACL of
+    the directory names the user of the service"""
+    need_root()
+    with Place(0o2770, TEAM) as place:
+        try:
+            os.setxattr(place.path, "system.posix_acl_access", acl_for(NOBODY))
+        except OSError as error:
+            raise Skip(f"no ACLs in {place.path}: {error}") from error
+        check_file(place, "drop", NOBODY, NOBODY, "fork")
+
+
+def acl_for(uid):
+    """Returns the ACL that setfacl -m u:UID:rwx creates from mode 0770."""
+    owner, user, group, mask, other, nobody = 1, 2, 4, 16, 32, 0xffffffff
+    entries = ((owner, 7, nobody), (user, 7, uid), (group, 7, nobody),
+               (mask, 7, nobody), (other, 0, nobody))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry)
+                                           for entry in entries)
+
+
+def test_primary_group():
+    """a service whose primary group is the group of the directory can serve in a
+    directory with mode 2770"""
+    need_root()
+    with Place(0o2770, TEAM) as place:
+        check_file(place, "drop", NOBODY, TEAM, "fork")
+
+
+def test_dropped_without_a_way():
+    """a service that cannot write to the directory goes on, and prints once why its counts
+    are lost and which manual page helps"""
+    need_root()
+    with Place(0o2770, TEAM) as place:
+        code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
+                                   "attach", -1, "count", "status")
+        check((code, out[0]) == (0, f"0 {errno.EACCES} 0"), f"{code} {out}")
+        check(err.count("\n") == 1 and "Permission denied" in err
+              and "DEPLOYMENT" in err, err)
+
+
+# ---------------------------------------------------------------------------
+# Sandboxes
+
+
+def test_chroot():
+    """after a producer changes its root to an empty directory with chroot(2), its
+    threads can attach, count and add rows, and its file stays locked"""
+    need_root()
+    with Place() as place, tempfile.TemporaryDirectory() as root:
+        with place.start("create", "chroot", root, "attach", -1, "count", "rows",
+                         "wait") as child:
+            check(child.stdout.readline() == "ready\n", "the producer is not ready")
+            [name] = os.listdir(place.path)
+            with open(f"{place.path}/{name}", "r+b") as file:
+                try:
+                    fcntl.fcntl(file, OFD_SETLK, WRITE_LOCK)
+                    check(False, "nobody has locked the file")
+                except BlockingIOError:
+                    pass
+            out, err = child.communicate(timeout=60)
+            return child.returncode, out.split("\n"), err
+
+
 def wait_until(condition, complaint):
     """Waits until condition() is true. Waiting is necessary because the serving thread
     sets its affinity only when it starts to run."""
@@ -94,10 +197,6 @@ def two_cores():
     return cores[0], cores[1]
 
 
-# ---------------------------------------------------------------------------
-# Affinities
-
-
 def test_serving_stays():
     """the serving thread stays on the cores on which the process was started, even if
     the thread that created the region is pinned"""
@@ -129,20 +228,21 @@ def need_root():
 
 def test_dropped_before_fork():
     """a service that changes its groups and its user before it forks can serve in a
-    directory with mode 3773, and its socket belongs to the directory's group"""
+    directory with mode 3773, and its file belongs to the directory's group"""
     need_root()
     with Place(0o3773, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
                                    "attach", -1, "count", "status")
         check((code, out[0], err) == (0, "1 0 1", ""), f"{code} {out} {err}")
-        check_socket(place, "drop", NOBODY, NOBODY, "fork")
+        check_file(place, "drop", NOBODY, NOBODY, "fork")
 
 
-def check_socket(place, *steps):
+def check_file(place, *steps):
     with place.start(*steps, "create", "wait") as child:
         check(child.stdout.readline() == "ready\n", "the producer is not ready")
-        status = os.stat(f"{place.path}/deployed.sock")
-        check((status.st_gid, stat.S_IMODE(status.st_mode)) == (TEAM, 0o660),
+        [name] = os.listdir(place.path)
+        status = os.stat(f"{place.path}/{name}")
+        check((status.st_gid, stat.S_IMODE(status.st_mode)) == (TEAM, 0o640),
               str(status))
         child.communicate()
 
@@ -156,7 +256,7 @@ def test_acl():
             os.setxattr(place.path, "system.posix_acl_access", acl_for(NOBODY))
         except OSError as error:
             raise Skip(f"no ACLs in {place.path}: {error}") from error
-        check_socket(place, "drop", NOBODY, NOBODY, "fork")
+        check_file(place, "drop", NOBODY, NOBODY, "fork")
 
 
 def acl_for(uid):
@@ -173,17 +273,17 @@ def test_primary_group():
     directory with mode 2770"""
     need_root()
     with Place(0o2770, TEAM) as place:
-        check_socket(place, "drop", NOBODY, TEAM, "fork")
+        check_file(place, "drop", NOBODY, TEAM, "fork")
 
 
 def test_dropped_without_a_way():
-    """a service that cannot write to the directory continues to count, and prints once
-    why no reader can connect and which manual page helps"""
+    """a service that cannot write to the directory goes on, and prints once why its counts
+    are lost and which manual page helps"""
     need_root()
     with Place(0o2770, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
                                    "attach", -1, "count", "status")
-        check((code, out[0]) == (0, f"0 {errno.EACCES} 1"), f"{code} {out}")
+        check((code, out[0]) == (0, f"0 {errno.EACCES} 0"), f"{code} {out}")
         check(err.count("\n") == 1 and "Permission denied" in err
               and "DEPLOYMENT" in err, err)
 
@@ -194,7 +294,7 @@ def test_dropped_without_a_way():
 
 def test_chroot():
     """after a producer changes its root to an empty directory with chroot(2), its
-    threads can attach, count and add rows, and readers can connect to it"""
+    threads can attach, count and add rows, and its file stays locked"""
     need_root()
     with Place() as place, tempfile.TemporaryDirectory() as root:
         with place.start("create", "chroot", root, "attach", -1, "count", "rows",

@@ -5,17 +5,18 @@ the rule that an invalid region breaks."""
 import json
 import os
 import re
-import struct
+import shutil
+import subprocess
 import sys
+import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import check  # noqa: E402
-from region_format import (CORE_TABLE, PORT, REGION, RULES,  # noqa: E402
+from harness import Skip, check  # noqa: E402
+from region_format import (CORE_TABLE, PAGE, PORT, REGION, RULES,  # noqa: E402
                            SESSION, SLOW, TABLES, WORKER, Region, Served)
 from region_harness import RuntimeDir, run_tests  # noqa: E402
-
-HELLO = struct.Struct("=IHHIIQII")
 
 
 def words(*changes, size=4):
@@ -142,8 +143,6 @@ MISPLACED = [
     in_table(PORT, 80, 1 << 40, size=8),
     in_table(PORT, 64, 0, size=8),
 ]
-# Rules that only a socket or a memfd can break, not a file.
-HANDING_OVER = {"hello", "seals", "socket-name"}
 # Rules whose faults must also name this table and this field.
 SUBJECTS = {
     "text": ("port", "packets"), "core-fields": ("core", "polls"),
@@ -173,8 +172,7 @@ def test_rules():
         known = re.findall(r'RULE\([A-Z_]+, "([a-z-]+)"\)', file.read())
     check(RULES == known, f"{RULES} but {known}")
     check(len(RULES) == len(set(RULES)), f"{RULES}")
-    check(set(RULES) == set(BREAKS) | HANDING_OVER,
-          f"{set(RULES) ^ (set(BREAKS) | HANDING_OVER)}")
+    check(set(RULES) == set(BREAKS) | {"file-name"}, f"{set(RULES) ^ set(BREAKS)}")
 
 
 def test_good_region():
@@ -184,7 +182,7 @@ def test_good_region():
         document, shown, status = check_file(place, region)
         check(status == 0 and document["ok"] and "rule" not in document, shown)
         check(shown.startswith("ok: ") and "RULES" not in shown, shown)
-        with Served(f"{place.path}/format.sock", region.bytes):
+        with Served(place, "format", region.bytes):
             served = json.loads(place.succeed("check", "format", "--json"))
             check(served["ok"] and served["region"] == "format", str(served))
             port = place.dump("format")["port"]["rows"]
@@ -219,10 +217,9 @@ def test_says_what_readers_say():
         for rule in ("counts", "storage", "place", "states"):
             region = Region()
             BREAKS[rule](region)
-            with Served(f"{place.path}/format.sock", region.bytes):
+            with Served(place, "format", region.bytes):
                 text = json.loads(place.run("check", "format", "--json").stdout)
                 said = place.fail("dump", "format")
-            os.unlink(f"{place.path}/format.sock")
             check(text["rule"] == rule and text["text"] in said, f"{text}: {said}")
 
 
@@ -248,39 +245,54 @@ def test_shrinking_file():
         check(codes <= {0, 1}, str(codes))
 
 
-# ---------------------------------------------------------------------------
-# Handing over
+def test_file_name():
+    """a name that differs from the file's is named"""
+    with RuntimeDir() as place, Served(place, "other", Region().bytes):
+        done = place.run("check", "other", "--json")
+        check(done.returncode == 1, done.stderr)
+        check(json.loads(done.stdout)["rule"] == "file-name", done.stdout)
 
 
-def test_handing_over():
-    """memory without seals, a name that differs from the socket's, and an invalid HELLO
-    are named"""
-    content = Region().bytes
-    bad = HELLO.pack(0x50435231, 1, 9, 32, 0, len(content), 0, 0)
-    with RuntimeDir() as place:
-        for rule, name, arguments in (
-                ("seals", "format", {"seals": 0}),
-                ("hello", "format", {"hello": bad}),
-                ("socket-name", "other", {})):
-            path = f"{place.path}/{name}.sock"
-            with Served(path, content, **arguments):
-                done = place.run("check", name, "--json")
-            os.unlink(path)
-            check(done.returncode == 1, done.stderr)
-            check(json.loads(done.stdout)["rule"] == rule, done.stdout)
+def program(heading):
+    """Returns a program of the manual."""
+    block = re.search(rf"^=head1 {heading}\n\n.*?\n\n((?:  .*\n|\n)+)", PAGE,
+                      re.MULTILINE)
+    return re.sub("^  ", "", block.group(1), flags=re.MULTILINE)
 
 
-def test_memfd():
-    """a memfd is checked while its producer runs; if it lacks seals, that is reported"""
-    with RuntimeDir() as place:
-        for seals, rule in ((0x17, None), (0x1, "seals")):
-            with Served(f"{place.path}/format.sock", Region().bytes,
-                        seals=seals) as served:
-                path = f"/proc/{os.getpid()}/fd/{served.fd}"
-                done = place.run("check", path, "--json")
-                check(json.loads(done.stdout).get("rule") == rule,
-                      f"{seals:#x}: {done.stdout}")
-            os.unlink(f"{place.path}/format.sock")
+def count_with(place, command):
+    """Runs a producer of the manual until it is killed, and checks what readers read."""
+    process = subprocess.Popen(command, env=place.environment)
+    end = time.monotonic() + 20
+    while place.run("dump", "demo").returncode != 0 and time.monotonic() < end:
+        time.sleep(0.05)
+    counts = [place.dump("demo")["request"]["rows"][0]["values"] for _ in range(2)]
+    requests, size = ([count[name] for count in counts] for name in ("requests", "bytes"))
+    check(place.regions()["demo"]["state"] == "alive", "it is not alive")
+    check(place.run("check", "demo").returncode == 0, "it breaks a rule")
+    process.kill()
+    process.wait()
+    check(place.regions()["demo"]["state"] == "gone", "it is not gone")
+    check(0 < requests[0] < requests[1] and 512 * requests[0] <= size[0] + 512, f"{counts}")
+    for file in os.listdir(place.path):
+        os.unlink(f"{place.path}/{file}")
+
+
+def test_producers_of_the_manual():
+    """the producers of percore-region(7), in Python without ctypes and at most 60 lines,
+    and in C without the library, are alive, counted, and gone when they are killed"""
+    with RuntimeDir() as place, tempfile.TemporaryDirectory() as directory:
+        python, c = program("A PRODUCER IN PYTHON"), program("A PRODUCER IN C")
+        check(len(python.strip().splitlines()) <= 60 and "ctypes" not in python, python)
+        count_with(place, [sys.executable, "-c", python])
+        with open(f"{directory}/demo.c", "w", encoding="utf-8") as file:
+            file.write(c)
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            raise Skip("a C compiler is missing")
+        subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-O2", "-o",
+                        f"{directory}/demo", f"{directory}/demo.c"], check=True)
+        count_with(place, [f"{directory}/demo"])
 
 
 def test_own_regions():

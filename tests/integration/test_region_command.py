@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Tests percore regions, dump and reset with producers of known counts."""
+"""Tests percore regions and dump with producers of known counts."""
 
 import grp
 import json
@@ -8,7 +8,6 @@ import pwd
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
                      is_root, online_cores, say, stop)
+from producers import new_file  # noqa: E402
 from region_harness import (PERCORE, PRODUCER, TIMEOUT,  # noqa: E402
                             Producer, RuntimeDir, row_of, run_tests,
                             tables_of)
@@ -26,15 +26,14 @@ from region_harness import (PERCORE, PRODUCER, TIMEOUT,  # noqa: E402
 
 
 def test_help():
-    """percore regions, top, dump and reset accept --help, and their error messages name
+    """percore regions, top and dump accept --help, and their error messages name
     this option"""
     with RuntimeDir() as place:
-        for command in ("regions", "top", "dump", "reset"):
+        for command in ("regions", "top", "dump"):
             said = place.succeed(command, "--help")
             check(said.startswith(f"Usage: percore {command}"), said)
             place.fail(command, "--nonsense", status=2, says="--help")
         for wrong in (["regions", "x"], ["top"], ["dump"], ["dump", "a", "b"],
-                      ["reset", "a"], ["reset", "a", "b", "c", "d"],
                       ["top", "a", "--interval", "0"],
                       ["top", "a", "--count", "none"],
                       ["top", "a", "--rows", "0"], ["dump", "A/../b"],
@@ -49,11 +48,9 @@ def test_absent():
     with RuntimeDir() as place:
         place.fail("dump", "demo", says="percore regions")
         producer = place.produce("demo@7")
-        place.fail("reset", "demo", "port", says="demo@7")
         place.fail("dump", "demo@7", "--table", "no", says="session")
         place.fail("top", "demo@7", "--table", "no", says="session")
         place.fail("top", "demo@7", "--sort", "no", says="rx_packets")
-        place.fail("reset", "demo@7", "port", "no", says="percore dump")
         producer.end()
         shutil.rmtree(place.path)
         place.fail("regions", says="PERCORE_RUNTIME_DIR")
@@ -63,53 +60,31 @@ def test_absent():
 # regions
 
 
-def leave_socket(path):
-    """Creates a socket without a listener."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
-        left.bind(path)
-
-
 def test_regions():
     """percore regions shows which regions are alive, silent, gone and refused, and
     why"""
     with RuntimeDir() as place:
         check(place.succeed("regions").startswith("There is no region"), "")
         alive = place.produce("alive", "--rows", "10")
-        place.produce("silent@1", "--polled")
         killed = place.produce("killed")
         killed.kill()
-        leave_socket(f"{place.path}/left.sock")
-        with open(f"{place.path}/plain.sock", "w", encoding="ascii"):
+        for name in ("plain", "UPPER"):
+            with open(new_file(place.path, name), "w", encoding="ascii"):
+                pass
+        os.mkfifo(new_file(place.path, "fifo"))
+        with open(f"{place.path}/another", "w", encoding="ascii"):
             pass
-        with open(f"{place.path}/UPPER.sock", "w", encoding="ascii"):
-            pass
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as liar:
-            liar.bind(f"{place.path}/liar.sock")
-            liar.listen()
-            pid = os.fork()
-            while pid == 0:  # sends an invalid message until it is killed
-                try:
-                    liar.accept()[0].send(b"hello")
-                except BrokenPipeError:
-                    pass  # the peer only asked who listens
-            try:
-                found = place.regions()
-            finally:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+        found = place.regions()
         states = {name: region["state"] for name, region in found.items()}
-        check(states == {"alive": "alive", "silent@1": "silent",
-                         "killed": "gone", "left": "gone", "plain": "refused",
-                         "UPPER": "refused", "liar": "refused"}, str(found))
+        check(states == {"alive": "alive", "killed": "gone", "plain": "refused",
+                         "UPPER": "refused", "fifo": "refused"}, str(found))
         got = found["alive"]
         check(got["pid"] == alive.process.pid and got["uid"] == os.getuid(),
               str(got))
         check(got["tables"] == 4 and got["rows"] == 14, str(got))
         check(got["size"] > 4096 and "why" not in got, str(got))
-        for name in states:
-            check(name == "alive" or found[name]["why"], str(found[name]))
-        check("percore_serve" in found["silent@1"]["why"], str(found))
-        check("start the producer again" in found["killed"]["why"], str(found))
+        for name in ("plain", "UPPER", "fifo"):
+            check(found[name]["why"], str(found[name]))
         table = place.succeed("regions").splitlines()
         check(len(table) == 1 + len(found), str(table))
         stop(alive.process)
@@ -118,57 +93,29 @@ def test_regions():
         check(state == "silent", f"a stopped producer is {state}")
 
 
-def states_after_a_halt():
-    """Stops percore regions for a while, and lets a producer answer only afterwards.
-    Returns the states that percore regions shows, and by how many seconds the machine
-    was late."""
-    with RuntimeDir() as place, Lateness() as lateness:
-        producer = place.produce("polled", "--polled")
-        begin = time.monotonic()
-        with Child([PERCORE, "regions", "--json"], text=True,
-                   stdout=subprocess.PIPE, env=place.environment) as regions:
-            time.sleep(0.2)  # less than half of the time that it waits for an answer
-            stop(regions)
-            time.sleep(0.6)
-            regions.send_signal(signal.SIGCONT)
-            producer.tell("serve")
-            found = json.loads(regions.communicate(timeout=TIMEOUT)[0])
-        late = lateness.within(begin, time.monotonic())
-        return [region["state"] for region in found["regions"]], late
-
-
-def test_regions_was_halted():
-    """if percore regions was stopped for a while, it still gives producers the full
-    time to answer"""
-    for _ in range(5):
-        states, late = states_after_a_halt()
-        if states == ["alive"]:
-            return
-        check(late > 0.1, f"{states}, with {late:.2f} s late")
-    raise Skip("this machine was late by more than 0.1 s in each of 5 tries")
-
-
-def test_polled_producer():
-    """a producer that serves only occasionally is shown as silent while it does not
-    serve, and can be read while it serves"""
+def test_clean():
+    """percore regions --clean removes the files of producers that are gone, and no others"""
     with RuntimeDir() as place:
-        producer = place.produce("polled", "--polled")
-        said = place.fail("dump", "polled", says="percore_serve")
-        check("polled.sock" in said, said)
-        # The producer serves for a second. If dump asks too late, try again.
-        asked, end = 0, time.monotonic() + TIMEOUT
-        while True:
-            producer.tell("serve")
-            asked += 1
-            done = place.run("dump", "polled", "--json")
-            if done.returncode == 0 or time.monotonic() > end:
-                break
-        check(done.returncode == 0, f"asked {asked} times: {done.stderr}")
-        table = tables_of(json.loads(done.stdout))["session"]
-        check(row_of(table, "10.0.0.3")["values"]
-              == {"packets": 9, "bytes": 3000}, str(table))
-        for _ in range(asked):
-            check(producer.process.stdout.readline() == "done\n", "no answer")
+        place.produce("alive")
+        for _ in range(3):
+            place.produce("killed").kill()
+        said = place.succeed("regions", "--clean")
+        check(said.startswith("3 files were removed"), said)
+        check([*place.regions()] == ["alive"], str(place.regions()))
+        check(place.dump("alive"), "it cannot be read")
+
+
+def test_files_of_a_name():
+    """percore dump adds up all files of a name, also those of one instance, and percore top
+    a second one that comes later"""
+    with RuntimeDir() as place:
+        place.produce("demo@1", "--rows", "1").wait_until_counted(1)
+        one = place.dump("demo@1")["session"]["rows"]
+        place.produce("demo@1", "--rows", "1").wait_until_counted(1)
+        for name in ("demo@1", "demo"):
+            both = place.dump(name)["session"]["rows"]
+            check([row["values"]["packets"] for row in both] ==
+                  [2 * row["values"]["packets"] for row in one], f"{one} {both}")
 
 
 # ---------------------------------------------------------------------------
@@ -398,7 +345,7 @@ def test_hostile_names():
     and arguments harm neither the terminal nor JSON"""
     with RuntimeDir() as place:
         place.produce("hostile", "--hostile")
-        with open(f"{place.path}/\033[2J\n.sock".encode() + b"\xff.sock", "w",
+        with open(new_file(place.path, "\033[2J\n@").encode("utf-8"), "w",
                   encoding="ascii"):
             pass
         for command in (["dump", "hostile"], ["regions"], ["check", "hostile"],
@@ -408,8 +355,7 @@ def test_hostile_names():
             for document in place.documents(*command):
                 check(not has_control_bytes(
                     json.dumps(document, ensure_ascii=False)), str(document))
-        for command in (["doctor"], ["reset", "hostile", "port"],
-                        ["reset", "hostile", "port", HOSTILE],
+        for command in (["doctor"],
                         ["dump", "hostile", "--table", HOSTILE]):
             check_clean(place, *command)
         got = place.dump("hostile")
@@ -429,7 +375,6 @@ ARGUMENTS = {
     "dump": [["hostile", "-t", HOSTILE]],
     "map": [["list", HOSTILE], ["top", HOSTILE], ["dump", HOSTILE],
             ["dump", "id:" + HOSTILE], ["top", "/dev/null", "-t", HOSTILE]],
-    "reset": [["hostile", HOSTILE], ["hostile", "port", HOSTILE]],
     "clock": [["--pin", HOSTILE]],
     "check": [[f"./{HOSTILE}"], ["region"]],
     "wake": [["0", "--outdir", f"{HOSTILE}/{HOSTILE}"], ["0", HOSTILE]],
@@ -460,8 +405,7 @@ def test_hostile_arguments():
 
 
 def test_other_users():
-    """another user is refused with advice, a member of the socket's group can read, and
-    neither can reset"""
+    """another user is refused with advice, and a member of the file's group can read"""
     if not is_root():
         raise Skip("only root can be another user")
     nobody = pwd.getpwnam("nobody")
@@ -469,7 +413,8 @@ def test_other_users():
     with RuntimeDir() as place:
         os.chmod(place.path, 0o755)
         place.produce("demo")
-        os.chown(f"{place.path}/demo.sock", 0, group)
+        [file] = [name for name in os.listdir(place.path) if name.startswith("demo.")]
+        os.chown(f"{place.path}/{file}", 0, group)
         # Only root may be able to enter the build directory, so copy the program.
         tool = f"{place.path}/percore"
         shutil.copy(f"{BUILD}/.libs/percore"
@@ -490,14 +435,10 @@ def test_other_users():
         done = run([group], "dump", "demo", "--json")
         check(done.returncode == 0, done.stderr)
         check(json.loads(done.stdout)["user"] == "root", done.stdout[:200])
-        done = run([group], "reset", "demo", "port")
-        check(done.returncode == 1 and "only root" in done.stderr,
-              f"{done.returncode} {done.stderr}")
 
 
-def test_root_reads_and_resets_others():
-    """root reads and resets the region of another user, and sees the region's owner
-    """
+def test_root_reads_others():
+    """root reads the region of another user, and sees the region's owner"""
     if not is_root():
         raise Skip("only root can be another user")
     nobody = pwd.getpwnam("nobody")
@@ -511,30 +452,7 @@ def test_root_reads_and_resets_others():
         place.producers.append(producer)
         check(place.regions()["theirs"]["user"] == "nobody",
               str(place.regions()))
-        place.succeed("reset", "theirs", "session")
-        check(all(row["values"]["packets"] == 0 for row
-                  in place.dump("theirs")["session"]["rows"]), "not reset")
-
-
-def test_reset_without_answer():
-    """if a stopped producer does not answer, a reset fails within 3 s with a message"""
-    with RuntimeDir() as place:
-        producer = place.produce("demo")
-        with Lateness() as lateness, Child(
-                [PERCORE, "top", "demo", "-i", "0.2", "-n", "9"],
-                stdout=subprocess.PIPE, text=True,
-                env=place.environment) as top:
-            top.stdout.readline()
-            stop(producer.process)
-            begin = time.monotonic()
-            place.fail("reset", "demo", "port", says="does not answer")
-            end = time.monotonic()
-            check(end - begin - lateness.within(begin, end) < 3,
-                  f"took {end - begin} s")
-            top.communicate(timeout=TIMEOUT)
-            # top can still read the mapped memory.
-            check(top.wait(TIMEOUT) == 0, "top failed")
-        producer.process.send_signal(signal.SIGCONT)
+        check(len(place.dump("theirs")["session"]["rows"]) == 3, "not read")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,25 @@
-"""Producers that deceive a running collectd: regions made from the bytes of a
-real one, and servers that break the protocol."""
+"""Producers that deceive a running collectd: regions made from the bytes of a real one,
+and files that are no regions."""
 
-import array
+import contextlib
 import fcntl
 import mmap
 import os
 import random
-import re
 import resource
 import shutil
-import socket
+import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
-from harness import (BUILD, Child, Collectd, Skip, check, is_root, is_running,
-                     run_all, say)
-from producers import (ETH0, MEMBER, SEALS, GroupDir, Impostor, Producer, RuntimeDir, Server,
-                       hello, memory_of)
+from harness import BUILD, Child, Collectd, Skip, check, run_all, say
+from producers import ETH0, Producer, Published, RuntimeDir
 
 INTERVAL = 0.2
 GOOD = "percore_host_good_port_packets-all/derive-eth0"
 REGIONS = "percore_host-self/gauge-regions"
-SILENT = "percore_host-self/gauge-regions_silent"
-MOST_PASSED = 253  # the most descriptors that one message can pass
 
 
 # ---------------------------------------------------------------------------
@@ -66,18 +60,6 @@ class Region:
         check(end - at == len(name), "the names must have the same length")
         self.bytes[at:end] = name.encode()
         return self
-
-
-def region_of(runtime, name):
-    """Returns a copy of the memory that a producer sends."""
-    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    peer.connect(runtime.socket(name))
-    _, fds, _, _ = socket.recv_fds(peer, 32, 1)
-    with mmap.mmap(fds[0], 0, prot=mmap.PROT_READ) as content:
-        copy = bytes(content)
-    os.close(fds[0])
-    peer.close()
-    return copy
 
 
 def wider_core(region, _):
@@ -131,59 +113,6 @@ CHANGES = [wider_core, endless_rows, noise, ones, one_array] + 20 * [flipped_byt
 
 
 # ---------------------------------------------------------------------------
-# Servers
-
-
-def send_fds(peer, message, fds):
-    peer.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                              array.array("i", fds))])
-
-
-def servers(memory, size):
-    """Returns functions that serve a connection in hostile ways. Their keys are names
-    for regions, which are as long as the name of the real region."""
-    null = os.open("/dev/null", os.O_RDWR)
-
-    def flood(peer):
-        send_fds(peer, hello(size), [memory])
-        while True:
-            send_fds(peer, hello(size), [memory, null] * 126)
-
-    def flood_of_hellos(peer):
-        while True:
-            send_fds(peer, hello(size), [null] * MOST_PASSED)
-
-    def drip(peer):  # sends HELLO again and again
-        send_fds(peer, hello(size), [memory])
-        while True:
-            time.sleep(INTERVAL / 3)
-            peer.send(hello(size))
-
-    def huge(peer):
-        peer.send(bytes(150000))
-
-    def huge_later(peer):
-        send_fds(peer, hello(size), [memory])
-        time.sleep(INTERVAL / 2)
-        peer.send(bytes(150000))
-
-    def hang_up(peer):
-        peer.close()
-
-    def hang_up_later(peer):
-        send_fds(peer, hello(size), [memory])
-        time.sleep(INTERVAL / 2)
-        peer.shutdown(socket.SHUT_RDWR)
-
-    def silence(_):
-        pass
-
-    return {"saaa": flood, "saab": flood_of_hellos, "saac": drip, "saad": huge,
-            "saae": huge_later, "saaf": hang_up, "saag": hang_up_later,
-            "saah": silence}
-
-
-# ---------------------------------------------------------------------------
 # Tests
 
 
@@ -227,18 +156,15 @@ def test_hostile_regions():
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd:
         model.do("core 0", ETH0, "run 0 100")
-        regions = {"foreign": Region(region_of(runtime, "good"))}
+        regions = {"foreign": Region(runtime.content("good"))}
         for number, change in enumerate(CHANGES):
             name = f"fake{chr(ord('a') + number)}"
-            regions[name] = Region(region_of(runtime, "model")).rename(name)
+            regions[name] = Region(runtime.content("model")).rename(name)
             change(regions[name], chance)
-        fakes, maps = [], []
-        for name, region in regions.items():
-            fd = memory_of(region.bytes, False)
-            maps.append((mmap.mmap(fd, 0), region.directory_size))
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
-            fakes.append(Impostor(runtime.socket(name),
-                                  hello(len(region.bytes)), fd))
+        fakes = [Published(runtime.new_file(name), region.bytes)
+                 for name, region in regions.items()]
+        maps = [(mmap.mmap(fake.fd, 0), region.directory_size)
+                for fake, region in zip(fakes, regions.values())]
         collectd.start()
         collectd.wait_for_value(GOOD)
         check_good(collectd, 5)
@@ -255,219 +181,79 @@ def test_hostile_regions():
             f"read, {before} descriptors before, {after} after, "
             f"{resident_mb(collectd):.0f} MB")
         check(after <= before, "descriptors leak")
-        for refused in ("foreign.sock: refused: the region's name differs",
-                        "fakee.sock: refused: table port: its single copies, "):
+        for refused in ("refused: the region's name differs",
+                        "refused: table port: its single copies, "):
             check(collectd.log().count(refused) == 1,
                   f"not logged once: {refused}: {collectd.log()}")
         check(collectd.stop() < 1, "collectd did not stop in time")
-        for fake in fakes:
-            fake.close()
 
 
-def test_hostile_servers():
-    """Servers that send floods of messages and descriptors, send too much, hang up,
-    send slowly or send nothing do not delay another region, and collectd leaks no
-    descriptor"""
-    with RuntimeDir() as runtime, start_good(), Producer("serv") as model, \
-            Collectd(interval=INTERVAL) as collectd:
-        model.do("core 0", ETH0)
-        content = region_of(runtime, "serv")
-        open_ones = []
-        for name, treat in servers(None, 0).items():
-            region = Region(content).rename(name)
-            memory = memory_of(region.bytes, True)
-            treat = servers(memory, len(content))[name]
-            open_ones.append(Server(runtime.socket(name), treat))
+CUT = """
+import ctypes, os, random, sys
+libc = ctypes.CDLL(None)
+path, size = sys.argv[1], int(sys.argv[2])
+fd = os.open(path, os.O_RDWR)
+content = os.pread(fd, size, 0)
+print("ok", flush=True)
+while True:
+    os.ftruncate(fd, random.choice((0, 100, 4096, size // 2)))
+    os.ftruncate(fd, size)
+    os.pwrite(fd, content, 0)
+    libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(size))  # punches a hole
+    os.pwrite(fd, content, 0)
+"""
+
+
+def test_files_that_are_cut():
+    """While members truncate their files and punch holes into them as fast as they can,
+    another region is read exactly in every interval, percore dump of one of them ends, and
+    collectd lives and stops in time"""
+    with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
+            Collectd(interval=INTERVAL) as collectd, contextlib.ExitStack() as stack:
+        model.do("core 0", ETH0, "run 0 100")
+        content = runtime.content("model")
         collectd.start()
         collectd.wait_for_value(GOOD)
-        check_good(collectd, 5)
-        check_good(collectd, 30)
-        count = descriptors_of(collectd)
-        say(f"{count} descriptors, {resident_mb(collectd):.0f} MB")
-        check(count < 100, "descriptors leak")
+        for name in "cuta", "cutb", "cutc":
+            region = Region(content).rename(name + "a")
+            fake = stack.enter_context(
+                Published(runtime.new_file(name + "a"), region.bytes))
+            cutter = stack.enter_context(Child(
+                [sys.executable, "-c", CUT, fake.path, str(len(content))],
+                stdout=subprocess.PIPE, text=True))
+            check(cutter.stdout.readline() == "ok\n", "it does not cut")
+        check_good(collectd, 20)
+        for _ in range(20):
+            done = subprocess.run([f"{BUILD}/percore", "dump", "cutaa"], timeout=10,
+                                  capture_output=True, check=False)
+            check(done.returncode in (0, 1), f"{done}")
         check(collectd.stop() < 1, "collectd did not stop in time")
-        for server in open_ones:
-            server.close()
 
 
-def test_sixty_of_64_are_silent():
-    """If 60 of 64 regions listen but send nothing, the other regions are read in every
-    interval; a fifo, a directory, a file or a link in place of a socket does no
-    harm"""
+def test_files_that_are_no_regions():
+    """A fifo, a directory, a link, a file with a lease, an empty file and 1000 files of
+    one user that are no regions do no harm: the other regions are read in every interval"""
     with RuntimeDir() as runtime, start_good(), \
             Collectd(interval=INTERVAL) as collectd:
-        mutes = [Impostor(runtime.socket(f"mute@{number}"), None)
-                 for number in range(60)]
-        os.mkfifo(runtime.socket("fifo"))
-        os.mkdir(runtime.socket("directory"))
-        os.symlink(runtime.socket("good"), runtime.socket("link"))
-        os.symlink(runtime.socket("loop"), runtime.socket("loop"))
-        os.symlink("/nowhere", runtime.socket("dangling"))
-        with open(runtime.socket("file"), "wb") as file:
-            file.write(b"PERCORE1")
+        os.mkfifo(runtime.new_file("fifo"))
+        os.mkdir(runtime.new_file("directory"))
+        [good] = runtime.files("good")
+        os.symlink(good, runtime.new_file("link"))
+        os.symlink("/nowhere", runtime.new_file("dangling"))
+        os.link(good, runtime.new_file("twice"))
+        os.unlink(runtime.files("twice")[0])
+        leased = os.open(runtime.new_file("leased"), os.O_RDWR | os.O_CREAT)
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        fcntl.fcntl(leased, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        for number in range(1000):
+            os.close(os.open(runtime.new_file(f"mute@{number}"), os.O_RDWR | os.O_CREAT))
         collectd.start()
         collectd.wait_for_value(GOOD)
         check_good(collectd, 20)
-        collectd.wait_for(lambda: collectd.of(SILENT)[-1].value == 60, 10,
-                          "60 silent regions")
         check(collectd.of(REGIONS)[-1].value == 1, "more than one region is read")
         check("region link" not in collectd.log(), collectd.log())
-        check("too many" not in collectd.log(), collectd.log())
         check(collectd.stop() < 1, "collectd did not stop in time")
-        for mute in mutes:
-            mute.close()
-
-
-RUSH = """
-import os, socket, sys, time
-if sys.argv[2] != "0":
-    os.setgroups([]), os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
-open_ones, count, end = [], 0, time.monotonic() + 5
-while time.monotonic() < end:
-    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    peer.setblocking(False)
-    try:
-        peer.connect(sys.argv[1])
-        count += 1
-    except BlockingIOError:
-        pass
-    open_ones = open_ones[-40:] + [peer]
-print(count)
-"""
-
-
-def test_rush_of_connections():
-    """While a process that is permitted to read a region connects to it as fast as
-    possible, collectd reads the region in every interval and never reports it as
-    gone"""
-    users = ["0", "65534"] if is_root() else ["0"]
-    for user in users:
-        with RuntimeDir() as runtime, start_good(), \
-                Collectd(interval=INTERVAL) as collectd:
-            os.chmod(runtime.socket("good"), 0o666)
-            collectd.start()
-            collectd.wait_for_value(GOOD)
-            with Child([sys.executable, "-c", RUSH, runtime.socket("good"),
-                        user], text=True, stdout=subprocess.PIPE) as rush:
-                check_good(collectd, 20)
-                count = int(rush.stdout.readline())
-            check_good(collectd, 5)
-            say(f"{count / 5:.0f} connections a second by user {user}")
-            log = collectd.log()
-            check("is gone" not in log and "is back" not in log, log)
-            check(set(value.value for value in collectd.of(REGIONS)) == {1},
-                  "the region was not read in some interval")
-
-
-CROWD = """
-import os, socket, sys
-os.setgroups([]), os.setgid(65534), os.setuid(65534)
-mutes = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-         for _ in range(300)]
-for number, mute in enumerate(mutes):
-    mute.bind(f"{sys.argv[1]}/crowd@{number}.sock")
-    mute.listen()
-print("ok", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_one_user_leaves_room_for_others():
-    """300 sockets of one user that listen but send nothing leave room for other users:
-    a region of another user that appears later is read, and one message is logged"""
-    if not is_root():
-        raise Skip("needs root, to serve regions as another user")
-    with RuntimeDir() as runtime, \
-            Child([sys.executable, "-c", CROWD, runtime.path], text=True,
-                  stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd, \
-            Collectd(interval=INTERVAL) as collectd:
-        check(crowd.stdout.readline() == "ok\n", "the crowd did not start")
-        collectd.start()
-        collectd.wait_for(lambda: collectd.of(SILENT) and
-                          collectd.of(SILENT)[-1].value > 100, 30, "the crowd")
-        with start_good():
-            collectd.wait_for_value(GOOD)
-            check_good(collectd, 10)
-            silent = collectd.of(SILENT)[-1].value
-            log = collectd.log()
-            check(silent == 128, f"{silent} regions of one user have a place")
-            check(log.count("further regions of user 65534 are not read") == 1, log)
-            check(collectd.stop() < 1, "collectd did not stop in time")
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(child) for child in file.read().split()]
-
-
-def is_stuck(pid):
-    """Returns whether the process is exiting but has not closed its descriptors yet."""
-    return is_running(pid) and not os.listdir(f"/proc/{pid}/fd")
-
-
-def serve_dead_file(runtime, names, directory):
-    """Starts a member that serves regions and sends a file that cannot be closed. Returns
-    its process, which runs until it is killed."""
-    process = Child([sys.executable, f"{os.path.dirname(__file__)}/dead_files.py", directory,
-                     *map(runtime.socket, names)], stdout=subprocess.PIPE, text=True)
-    said = process.stdout.readline().strip()
-    check(said != "", "dead_files.py printed nothing")
-    if said != "ok":
-        process.wait()
-        raise Skip(f"this machine does not permit the mount: {said}")
-    return process
-
-
-def test_a_file_system_that_does_not_answer():
-    """If a user serves many regions and sends a file of a file system that never answers, so
-    that closing the file blocks forever, one process waits for the file system, and the log
-    names user and process; the regions of others are read in every interval, also new ones,
-    and collectd stops in time"""
-    if not is_root() or not os.path.exists("/dev/fuse"):
-        raise Skip("needs root and /dev/fuse, to mount such a file system")
-    with GroupDir() as runtime, start_good(), \
-            tempfile.TemporaryDirectory() as directory, \
-            Collectd(interval=INTERVAL) as collectd, \
-            serve_dead_file(runtime, [f"dead{i}" for i in range(20)], directory) as dead:
-        collectd.start()
-        collectd.wait_for_value(GOOD)
-        check_good(collectd, 30)
-        log = collectd.log()
-        told = re.findall(r"dead.* is not read: (.*)", log)
-        say("; ".join(told))
-        check(len(told) == 1 and
-              re.search(rf"process \d+ of user {MEMBER} sent a descriptor that cannot be "
-                        "closed", told[0]), log)
-        tasks = os.listdir(f"/proc/{collectd.process.pid}/task")
-        stuck = [int(child) for task in tasks for child in
-                 open(f"/proc/{collectd.process.pid}/task/{task}/children").read().split()
-                 if is_stuck(int(child))]
-        check(len(stuck) == 1, f"{len(stuck)} processes wait")
-        with Producer("late"):
-            collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10,
-                              "a region that appeared later")
-        check(collectd.stop() < 1, "collectd did not stop in time")
-        check(all(map(is_running, stuck)), "the processes no longer wait")
-        dead.kill()
-        collectd.wait_for(lambda: not any(map(is_running, stuck)), 10,
-                          "the end of the processes that wait")
-
-
-def test_the_command_beside_dead_files():
-    """percore regions, percore dump and percore reset do not hang if a producer sends a
-    file that cannot be closed"""
-    if not is_root() or not os.path.exists("/dev/fuse"):
-        raise Skip("needs root and /dev/fuse, to mount such a file system")
-    with GroupDir() as runtime, start_good(), \
-            tempfile.TemporaryDirectory() as directory, \
-            serve_dead_file(runtime, ["dead"], directory):
-        for words in ["regions"], ["dump", "dead"], ["reset", "dead", "core"]:
-            done = subprocess.run([f"{BUILD}/percore", *words], timeout=10,
-                                  capture_output=True, text=True, check=False)
-            say(f"{words[0]}: {done.stderr.strip() or 'ends'}")
-            check(words[0] == "regions" or
-                  "sent a descriptor that cannot be closed" in done.stderr, done.stderr)
-            check(words[0] != "regions" or "good" in done.stdout, done.stdout)
+        os.close(leased)
 
 
 def test_the_command_under_valgrind():
