@@ -20,9 +20,10 @@ static const struct map_fields map_fields = {.list = fields, .len = FIELDS};
 static uint64_t values[COPIES][FIELDS];
 static uint64_t last[ENTRIES][COPIES * FIELDS], growth[COPIES * FIELDS];
 static percore_slot_t slots[COPIES];
+static percore_table_t tables[COPIES];
 static struct map_falls falls;
 
-static struct percore_region *make_region(const char *dir, uint32_t *table) {
+static struct percore_region *make_region(const char *dir) {
   static struct percore_field columns[FIELDS];
   static char names[FIELDS][8];
   for (uint32_t f = 0; f < FIELDS; f++) {
@@ -43,7 +44,8 @@ static struct percore_region *make_region(const char *dir, uint32_t *table) {
   }
   for (int core = 0; core < COPIES; core++)
     attach_thread(region, "map", core, &slots[core]);
-  table_is(0, table);
+  for (int core = 0; core < COPIES; core++)
+    tables[core] = percore_table(slots[core], 0);
   for (int i = 0; i < ENTRIES; i++) {
     char name[24];
     uint32_t row;
@@ -53,11 +55,11 @@ static struct percore_region *make_region(const char *dir, uint32_t *table) {
   return region;
 }
 
-static void update(const struct map *map, uint32_t table) {
+static void update(const struct map *map) {
   for (uint32_t entry = 0; entry < ENTRIES; entry++) {
     map_growth(map, &map_fields, values, last[entry], growth, &falls);
     for (uint32_t copy = 0; copy < COPIES; copy++) {
-      percore_row_t row = percore_row(percore_table(slots[copy], table), entry);
+      percore_row_t row = percore_row(tables[copy], entry + 1);
       for (uint32_t f = 0; f < FIELDS; f++)
         percore_add(row, f, growth[copy * FIELDS + f]);
     }
@@ -66,8 +68,7 @@ static void update(const struct map *map, uint32_t table) {
 
 int main(void) {
   char dir[] = "/tmp/percore-bench-XXXXXX";
-  uint32_t table;
-  struct percore_region *region = make_region(mkdtemp(dir), &table);
+  struct percore_region *region = make_region(mkdtemp(dir));
   for (uint32_t f = 0; f < FIELDS; f++)
     fields[f] = (struct map_field){.offset = f * 8, .size = 8};
   struct map map = {.copies = COPIES, .stride = sizeof(values[0])};
@@ -76,7 +77,7 @@ int main(void) {
     for (int i = 0; i < COPIES * FIELDS; i++)
       values[i / FIELDS][i % FIELDS] += (uint64_t)i;
     uint64_t start = now_ns();
-    update(&map, table);
+    update(&map);
     ms[pass] = (double)(now_ns() - start) / 1e6;
   }
   printf("1000 entries x 16 counters x 256 cores: %.1f ms, %.1f ns per cell\n",

@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "bench.h"
+#include "calls.h"
 #include "percore_reader.h"
 #include "percore_tune.h"
-#include "calls.h"
 
 #ifdef HAVE_PROMETHEUS
 #include <prometheus/counter.h>
@@ -289,24 +289,20 @@ template <uint32_t TABLE> struct Region : Way {
 };
 
 template <uint32_t TABLE> struct PerCoreIn : Region<TABLE> {
-  percore_slot_t slot;
-  uint32_t table;
-  void start(int) {
-    slot = percore_this_slot(region);
-    table = TABLE;
-  }
+  percore_table_t table;
+  void start(int) { table = percore_table(percore_this_slot(region), TABLE); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_add(percore_row(percore_table(slot, table), row), column, n);
+    percore_add(percore_row(table, row + 1), column, n);
   }
   INLINE void prefetch(uint32_t row) {
-    percore_prefetch(percore_row(percore_table(slot, table), row));
+    percore_prefetch(percore_row(table, row + 1));
   }
 };
 using PerCore = PerCoreIn<CORE>;
 
 struct Section : PerCoreIn<SECTION> {
-  void begin() { begin_section(slot); }
-  void end() { end_section(slot); }
+  void begin() { percore_begin(percore_row(table, 1)); }
+  void end() { percore_end(percore_row(table, 1)); }
 };
 
 template <uint32_t TABLE> struct OwnedIn : Region<TABLE> {
@@ -314,10 +310,10 @@ template <uint32_t TABLE> struct OwnedIn : Region<TABLE> {
   percore_table_t table;
   void start(int) { open_table(region, TABLE, &table); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_add(percore_row(table, row), column, n);
+    percore_add(percore_row(table, row + 1), column, n);
   }
   INLINE void prefetch(uint32_t row) {
-    percore_prefetch(percore_row(table, row));
+    percore_prefetch(percore_row(table, row + 1));
   }
 };
 
@@ -325,10 +321,9 @@ using Owned = OwnedIn<OWNED>;
 using Small = OwnedIn<SMALL>;
 
 struct Shared : Region<SHARED> {
-  uint32_t table;
-  void start(int) { table_is(SHARED, &table); }
+  void start(int) {}
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_shared_add(percore_shared_row(region, table, row), column, n);
+    percore_shared_add(percore_shared_row(region, SHARED, row + 1), column, n);
   }
 };
 

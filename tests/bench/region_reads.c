@@ -170,8 +170,7 @@ static int begin(struct bench *bench, const char *dir,
                                 .max_rows = CELLS / columns / copies,
                                 .flags = PERCORE_NO_RESET};
   struct percore_options options = {.runtime_dir = dir, .cores = SLOTS};
-  struct region_reader_options reading = {.runtime_dir = dir,
-                                          .hello_wait_ms = 1000};
+  struct region_reader_options reading = {.runtime_dir = dir};
   uint32_t cells = storage == PERCORE_PER_CORE ? REGION_TILE_CELLS_PER_CORE
                                                : REGION_TILE_CELLS;
   for (uint32_t c = 0; c < columns; c++)
@@ -212,8 +211,8 @@ static int run_owned(const char *dir, uint32_t columns) {
   if (begin(&bench, dir, PERCORE_OWNED, columns, 1) != 0 ||
       open_table(bench.region, 0, &flows) != 0)
     return -1;
-  print_reads(bench.reader, &bench.tile, what,
-              percore_row(flows, 0).owned_cells, 1, 0);
+  print_reads(bench.reader, &bench.tile, what, percore_row(flows, 1).cells, 1,
+              0);
   if (columns == 4)
     print_writes(bench.reader, &bench.tile, flows, bench.rows);
   return end(&bench);
@@ -221,18 +220,15 @@ static int run_owned(const char *dir, uint32_t columns) {
 
 static int run_per_core(const char *dir) {
   struct bench bench;
-  uint32_t globals;
-  if (begin(&bench, dir, PERCORE_PER_CORE, COLUMNS, SLOTS) != 0 ||
-      table_is(0, &globals) != 0)
+  if (begin(&bench, dir, PERCORE_PER_CORE, COLUMNS, SLOTS) != 0)
     return -1;
   for (int s = 0; s < SLOTS; s++)
-    for (uint32_t row = 0; row < bench.rows; row++)
-      percore_add(percore_row(percore_table(bench.slots[s], globals), row), 0,
-                  1);
+    for (uint32_t row = 1; row <= bench.rows; row++)
+      percore_add(percore_row(percore_table(bench.slots[s], 0), row), 0, 1);
   const uint64_t *first =
-      percore_row(percore_table(bench.slots[0], globals), 0).core_cells;
+      percore_row(percore_table(bench.slots[0], 0), 1).cells;
   const uint64_t *second =
-      percore_row(percore_table(bench.slots[1], globals), 0).core_cells;
+      percore_row(percore_table(bench.slots[1], 0), 1).cells;
   print_reads(bench.reader, &bench.tile, "PER_CORE rows of 16 in 16 slots",
               first, SLOTS, (size_t)(second - first));
   return end(&bench);

@@ -1,4 +1,4 @@
-/* Measures the cost of percore_poll and percore_poll_at, in core cycles, beside
+/* Measures the cost of percore_poll, in core cycles, beside
  * a loop that only reads the clock, which both need: medians of interleaved
  * blocks. Also measures how long it takes to create and to destroy a region.
  * What an update costs is measured by peers.cc. */
@@ -57,7 +57,7 @@ static void print_polls(struct percore_region *region, double cycle) {
       cycles[v][block] = (double)(now_ns() - start) / POLLS / cycle;
     }
   printf("an empty round that only reads the clock: %.1f cycles; with "
-         "percore_poll instead: %.1f; with percore_poll_at, too: %.1f\n",
+         "percore_poll instead: %.1f; with the time passed, too: %.1f\n",
          median(cycles[0], BLOCKS), median(cycles[1], BLOCKS),
          median(cycles[2], BLOCKS));
   percore_detach(slot);

@@ -51,12 +51,11 @@ PATH path_shared_add(void) {
 
 PATH path_section(void) {
   percore_row_t mine = row;
-  percore_slot_t own = slot;
   for (uint64_t i = 0; i < STEPS; i++) {
-    begin_section(own);
+    percore_begin(mine);
     percore_add(mine, PACKETS, 1);
     percore_add(mine, BYTES, i);
-    end_section(own);
+    percore_end(mine);
   }
   return STEPS;
 }
@@ -64,7 +63,7 @@ PATH path_section(void) {
 PATH path_hist_add(void) {
   percore_row_t mine = row;
   for (uint64_t i = 0; i < STEPS; i++)
-    percore_observe(mine, FIELD_OF_latency, i);
+    percore_observe(mine, LATENCY, i);
   return STEPS;
 }
 
@@ -72,7 +71,7 @@ PATH path_hist_add(void) {
  */
 PATH path_poll(void) {
   percore_slot_t own = slot;
-  uint64_t tsc = percore_polled_(own.head);
+  uint64_t tsc = percore_polled_(own.seat->head);
   for (uint64_t i = 0; i < STEPS; i++)
     percore_poll(own, i & 1, tsc + i);
   return STEPS;
@@ -172,7 +171,7 @@ static void open_rows(uint32_t rows, const char *options) {
 static void count(uint32_t rows) {
   for (uint32_t i = 0; i < rows; i++)
     for (unsigned column = 0; column < COLUMNS; column++)
-      percore_add(percore_row(rows_of_table, i), column, i + 1);
+      percore_add(percore_row(rows_of_table, i + 1), column, i + 1);
 }
 
 PATH path_scan(void) {

@@ -4,7 +4,8 @@
  *
  * Commands are read from standard input, one per line; each is answered by a
  * line. Tables are numbered as in the schema, and `row` answers with the number
- * of the row. Core -1 means a table with a single copy.
+ * of the row; rows are numbered from 0 here. Core -1 means a table with a
+ * single copy.
  *
  *   core CORE                          attach a slot for the core
  *   row TABLE HEX                      add the row with this name
@@ -132,13 +133,13 @@ static void wait_us(long us) {
 static percore_row_t core_row(unsigned table, unsigned row, int core) {
   uint32_t handle;
   handle = table;
-  return percore_row(percore_table(slots[core], handle), row);
+  return percore_row(percore_table(slots[core], handle), row + 1);
 }
 
 static percore_row_t owned_row(unsigned table, unsigned row) {
   percore_table_t handle;
   open_table(region, table, &handle);
-  return percore_row(handle, row);
+  return percore_row(handle, row + 1);
 }
 
 static int do_add(const char *line) {
@@ -172,7 +173,8 @@ static int do_hist(const char *line) {
   unsigned long long value;
   int core;
   if (sscanf(line, "%u %u %u %llu %u %d", &table, &row, &field, &value, &times,
-             &core) != 6 ||
+             &core) != 6)
+    return -1;
   for (unsigned i = 0; i < times; i++)
     percore_observe(core_row(table, row, core), field, value);
   return 0;
@@ -181,7 +183,7 @@ static int do_hist(const char *line) {
 /* Polls a round with n packets on a simulated clock, because time spent waiting
  * would not count as work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
-  percore_poll(slot, n, percore_polled_(slot.head) + 1000);
+  percore_poll(slot, n, percore_polled_(slot.seat->head) + 1000);
 }
 
 static int do_poll(const char *line) {
@@ -266,7 +268,7 @@ static int do_row(const char *line) {
     name[i] = (char)byte;
   if (make_row(region, table, name, &row) != 0)
     return -1;
-  printf("%u ", row);
+  printf("%u ", row - 1);
   return 0;
 }
 
@@ -300,7 +302,7 @@ static int do_places(const char *line) {
   if (sscanf(line, "%u %u %u", &table, &first, &count) != 3)
     return -1;
   for (unsigned row = first; row < first + count; row++)
-    if (percore_row_add_at(region, table, row, NULL, row) != 0)
+    if (percore_row_add_at(region, table, row + 1, NULL, row) != 0)
       return -1;
   return 0;
 }
@@ -320,7 +322,8 @@ static int do_remove(const char *line) {
   unsigned table, row;
   if (sscanf(line, "%u %u", &table, &row) != 2)
     return -1;
-  return percore_row_remove(region, table, row, PERCORE_NO_UPDATE_IN_FLIGHT);
+  return percore_row_remove(region, table, row + 1,
+                            PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
 static int do_core(const char *line) {
@@ -358,7 +361,7 @@ static int do_serve(const char *line) {
 static int do_end(const char *line) {
   (void)line;
   for (int core = 0; core < CORES; core++)
-    if (slots[core].head != NULL && percore_detach(slots[core]) != 0)
+    if (slots[core].seat != NULL && percore_detach(slots[core]) != 0)
       return -1;
   return percore_destroy(region);
 }

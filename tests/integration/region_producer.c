@@ -107,8 +107,7 @@ static struct {
   uint32_t rows;
   int workers;
   bool hostile;
-} options = {.region = {.size = sizeof(struct percore_options)},
-             .rows = 4,
+} options = {.rows = 4,
              .workers = 1};
 
 static struct percore_region *region;
@@ -152,7 +151,7 @@ static void poll_once(struct worker *worker, percore_slot_t slot,
     atomic_store(&worker->packets, worker->packets + n);
   }
   /* Use a simulated clock, because time spent asleep does not count as work. */
-  percore_poll(slot, n, percore_polled_(slot.head) + 1000);
+  percore_poll(slot, n, percore_polled_(slot.seat->head) + 1000);
   sleep_ns(200000);
 }
 
@@ -333,7 +332,7 @@ static void obey(const char *line) {
   else if (strcmp(line, "sleep\n") == 0 || strcmp(line, "wake\n") == 0)
     atomic_store(&asleep, line[0] == 's');
   else if (sscanf(line, "remove %u", &k) == 1)
-    percore_row_remove(region, SESSION, k, PERCORE_NO_UPDATE_IN_FLIGHT);
+    percore_row_remove(region, SESSION, k + 1, PERCORE_NO_UPDATE_IN_FLIGHT);
   else if (sscanf(line, "add %u", &k) == 1)
     make_row_key(region, SESSION, 0x0a000000u + k, &k);
   else if (sscanf(line, "name %55s", name) == 1)
@@ -360,8 +359,7 @@ static void parse(int argc, char **argv) {
     case 'w':
       options.workers = atoi(optarg);
       break;
-    case 'p':
-      ;
+    case 'p':;
       break;
     case 'h':
       options.hostile = true;
