@@ -197,9 +197,9 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
 /* ---------------------------------------------------------------------------
- * Handles: small structures, passed by value. Their members are private, but
- * `cells` of an OWNED row is an address that programs in other languages use;
- * see percore(3), OTHER LANGUAGES.
+ * Handles: small structures, passed by value. Their members are private to C and
+ * C++. For other languages, `rows` and `stride` of a table say where its rows
+ * are: see percore(3), OTHER LANGUAGES.
  */
 
 #define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */

@@ -19,6 +19,7 @@
  * peers_counters.py compiles this, with HAVE_NAME for what is installed. */
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -28,7 +29,6 @@
 #include <vector>
 
 #include "bench.h"
-#include "calls.h"
 #include "percore_reader.h"
 #include "percore_tune.h"
 
@@ -243,7 +243,7 @@ bool create_region() {
   static const char *const names[] = {"percore", "section", "owned", "small",
                                       "shared"};
   static percore_field fields[COUNTERS];
-  static percore_table tables[TABLES];
+  static struct percore_table tables[TABLES];
   for (int i = 0; i < COUNTERS; i++)
     fields[i].name = names[i];
   for (int i = 0; i < TABLES; i++) {
@@ -254,7 +254,8 @@ bool create_region() {
     tables[i].max_rows = rows;
     tables[i].flags = PERCORE_NO_RESET;
   }
-  return create_region(&region, "peers", tables, TABLES, nullptr) == 0;
+  region = percore_create("peers", tables, TABLES, nullptr);
+  return errno == 0;
 }
 
 /* After the workers have attached, so that rows of each are in huge pages. */
@@ -308,7 +309,7 @@ struct Section : PerCoreIn<SECTION> {
 template <uint32_t TABLE> struct OwnedIn : Region<TABLE> {
   static constexpr bool owned = true;
   percore_table_t table;
-  void start(int) { open_table(region, TABLE, &table); }
+  void start(int) { table = percore_table(percore_this_slot(region), TABLE); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
     percore_add(percore_row(table, row + 1), column, n);
   }
@@ -649,7 +650,7 @@ void run(int worker, std::vector<Entry> &ways, Entry &nothing, double seconds,
   uint64_t met = 0, x = 88172645463325252u + static_cast<uint64_t>(worker);
   uint64_t part = (at_random() ? MANY : FLOWS) / WORKERS;
   pin(worker);
-  attach_thread(region, "peers", worker, &slot);
+  slot = percore_attach(region, "peers", worker);
   meet(met);
   if (worker == 0)
     add_rows();
