@@ -44,7 +44,7 @@ struct percore_load_options {
    * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
   const char *isolated_cores;
   const char *also_isolated; /* more cores that must not be disturbed */
-  int frequency; /* 1: enables percore_load_frequency, which uses a third
+  int frequency; /* 1: mean frequencies in the details; takes a third
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
