@@ -27,6 +27,17 @@ endif
 if SYSTEMD
 systemddropindir = $(systemdsystemunitdir)/collectd.service.d
 systemddropin_DATA = contrib/collectd/collectd.service.d/percore.conf
+systemdmountdir = $(systemdsystemunitdir)
+systemdmount_DATA = contrib/systemd/run-percore.mount
+# Such a link mounts it at each boot, and needs no command of an administrator.
+install-data-hook: install-mount-wanted
+install-mount-wanted:
+	$(MKDIR_P) $(DESTDIR)$(systemdsystemunitdir)/local-fs.target.wants
+	ln -sf ../run-percore.mount \
+	  $(DESTDIR)$(systemdsystemunitdir)/local-fs.target.wants/run-percore.mount
+uninstall-local: uninstall-mount-wanted
+uninstall-mount-wanted:
+	rm -f $(DESTDIR)$(systemdsystemunitdir)/local-fs.target.wants/run-percore.mount
 endif
 
 # The wildcard ensures that no example is forgotten.

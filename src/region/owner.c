@@ -33,14 +33,24 @@ static __thread uint64_t own_number __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t key;
 
-/* Runs after all destructors of the application that may still count. */
+/* True once the slots of the calling thread were given back. */
+static __thread bool is_ending __attribute__((tls_model("initial-exec")));
+
+/* Destructors of the application may still count, so this waits for the last
+ * round of destructors but one; sanitizers end their part of the thread in the
+ * last. */
+enum { ROUNDS = PTHREAD_DESTRUCTOR_ITERATIONS - 1 };
 static void thread_ends(void *rounds_left) {
   uintptr_t left = (uintptr_t)rounds_left;
-  if (left > 1)
+  if (left > 1) {
     (void)pthread_setspecific(key, (void *)(left - 1));
-  else
-    region_thread_ends();
+    return;
+  }
+  is_ending = true;
+  region_thread_ends();
 }
+
+bool region_thread_is_ending(void) { return is_ending; }
 
 static __attribute__((constructor)) void make_key(void) {
   (void)pthread_key_create(&key, thread_ends);
@@ -156,7 +166,7 @@ bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
   }
   holder->tid = portable_gettid();
   __atomic_store_n(&holder->thread, region_thread_number(), __ATOMIC_RELAXED);
-  (void)pthread_setspecific(key, (void *)PTHREAD_DESTRUCTOR_ITERATIONS);
+  (void)pthread_setspecific(key, (void *)ROUNDS);
   return true;
 }
 

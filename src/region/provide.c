@@ -12,8 +12,10 @@ int region_provide(struct percore_region *region, uint64_t offset,
     return 0;
   int rc = region_memory_provide(region->map, offset, length, region->page_size,
                                  &region->room);
-  region->is_full = rc != 0 && errno == ENOSPC;
-  return region->is_full ? region_failed(ENOMEM) : rc;
+  if (rc == 0 || errno != ENOSPC)
+    return rc;
+  region->is_full = true;
+  return region_failed(ENOMEM);
 }
 
 static int make_huge(struct percore_region *region, uint64_t offset,
@@ -84,6 +86,7 @@ int region_provide_rows(struct percore_region *region, uint32_t t,
       0)
     return -1;
   state->rows_reserved = to;
+  region->is_full = false;
   return 0;
 }
 

@@ -146,7 +146,7 @@ void region_reader_refusals(struct region_reader *reader,
 uint32_t region_reader_slots(const struct region_reader *reader);
 
 /* The records of some slots, which are loaded together. */
-enum { REGION_SLOT_WORDS = 64 };
+enum { REGION_SLOT_WORDS = 128 };
 struct region_slot_states {
   bool exactly; /* finds threads of killed processes, for a system call each */
   uint32_t first, count;

@@ -300,7 +300,8 @@ percore_slot_t percore_attach(struct percore_region *region, const char *name,
   int error = 0;
   if (seat == NULL) {
     seat = take_seat(region, name, core);
-    if (seat == NULL ||
+    errno = region_thread_is_ending() ? ECANCELED : 0;
+    if (seat == NULL || errno != 0 ||
         (core != PERCORE_THIS_CORE && seat_in(seat, core) != 0)) {
       error = seat != NULL ? errno : ENOMEM;
       refuse(region, name, error);

@@ -1,7 +1,9 @@
-/* slot.pml: a model of a slot that threads take after one another, add to in
+/* slot.pml: a model of a slot that processes take after one another, add to in
  * sections, and leave or die in, while a reader copies its cells
- * (percore_sequence_begin_ and _end_, region_slot_take, region_close_section,
- * region_load_checked).
+ * (percore_sequence_begin_ and _end_, take_word, region_close_section,
+ * region_load_checked). A word says which process holds the slot; a process that
+ * finds it free, or its holder dead, exchanges it. At first the holder is dead.
+ * What it has stored is visible: the kernel has ended it before it says so.
  *
  * Shows: no count is lost, and a copy that the reader accepts is what the cells
  * were when the section of that number ended.
@@ -15,18 +17,20 @@
 #define SECTIONS 2 /* of each worker, at most */
 #define READER 2
 #define NOBODY 3
+#define DEAD 4
 
 #define SEQUENCE 0
 #define PACKETS 1
 #define BYTES 2
 
-byte owner = NOBODY, last = NOBODY, deaths, ended;
+byte owner = DEAD, last = NOBODY, deaths, ended;
+bool dead[DEAD + 1];
 byte packets_added, bytes_added; /* stores that were made */
 byte packets_of[STORES + 2], bytes_of[STORES + 2]; /* at the end of a section */
 
 inline may_die() {
   if
-  :: deaths == 0 -> deaths = 1; goto released_by_kernel
+  :: deaths == 0 -> deaths = 1; goto died
   :: true
   fi
 }
@@ -69,17 +73,27 @@ inline close_section() {
 }
 
 proctype worker(byte me) {
-  byte now, was, sections;
-  atomic {
-#ifndef WITHOUT_MUTEX
-    owner == NOBODY;
+  byte now, was, sections, holder;
+  do
+  :: atomic {
+      (owner == NOBODY || dead[owner]) -> holder = owner
+    }
+    atomic {
+#ifdef WITHOUT_EXCHANGE
+      holder = owner;
 #endif
-    owner = me;
-    if
-    :: last != NOBODY -> hand_over(last, me)
-    :: else
-    fi
-  }
+      if
+      :: owner == holder ->
+        owner = me;
+        if
+        :: last != NOBODY -> hand_over(last, me)
+        :: else
+        fi;
+        break
+      :: else
+      fi
+    }
+  od;
   close_section();
   do
   :: sections < SECTIONS ->
@@ -98,12 +112,20 @@ proctype worker(byte me) {
     end_section()
   :: break
   od;
-released_by_kernel:
   atomic {
     last = me;
     owner = NOBODY;
+    ended++;
+    goto end
+  }
+died:
+  atomic {
+    last = me;
+    dead[me] = true;
     ended++
   }
+end:
+  skip
 }
 
 proctype reader() {
@@ -128,6 +150,7 @@ proctype reader() {
 
 init {
   atomic {
+    dead[DEAD] = true;
     run worker(0);
     run worker(1);
     run reader()

@@ -252,6 +252,9 @@ uint64_t region_tsc_hz(void);
 
 int region_owners_init(struct percore_region *region);
 
+/* True if the calling thread ends, and nothing would give its slots back. */
+bool region_thread_is_ending(void);
+
 /* In a forked child: turns the slots of the parent's threads into sinks, which
  * their handles still reach. Returns false if this fails. */
 bool region_owners_fork(struct percore_region *region);

@@ -348,13 +348,12 @@ static void check_directory(struct doctor *doctor, int error) {
       status.st_mode & 07777, group != NULL ? group->gr_name : "(unknown)");
 }
 
-/* The socket of a producer that was killed keeps nobody from reporting. */
+/* A file of another user keeps nobody from reporting. */
 static void check_unreadable(struct doctor *doctor,
                              const struct listed *listed) {
   char why[LISTED_WHY_SIZE];
   int error = listed_reason(why, listed);
-  bool is_harmless = error == EACCES || error == EPERM ||
-                     strcmp(listed_state(listed), "gone") == 0;
+  bool is_harmless = error == EACCES || error == EPERM;
   const char *advice = target_advice(error);
   if (advice[0] == '\0')
     advice = "percore check says which rule the region breaks";
@@ -373,7 +372,7 @@ void check_regions(struct doctor *doctor) {
     doctor_say(doctor, REGIONS, "sockets", VERDICT_OK, NULL,
                "%zu; %d can be read", listing.len, alive);
   for (size_t i = 0; error == 0 && i < listing.len; i++)
-    if (strcmp(listed_state(&listing.listed[i]), "alive") != 0)
+    if (strcmp(listed_state(&listing.listed[i]), "refused") == 0)
       check_unreadable(doctor, &listing.listed[i]);
   listing_free(&listing);
 }

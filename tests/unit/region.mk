@@ -26,6 +26,7 @@ tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_writer_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_reader_LDFLAGS = -Wl,--wrap=region_load_cells
 tests_unit_test_region_file_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_file_LDFLAGS = -Wl,--wrap=time
 tests_unit_test_region_handles_LDADD = $(REGION_TEST_LDADD)

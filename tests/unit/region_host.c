@@ -1,5 +1,5 @@
-#include "calls.h"
 #include "region_host.h"
+#include "calls.h"
 
 #include "base/clock.h"
 #include "plugin/regions.h"

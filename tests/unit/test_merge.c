@@ -197,16 +197,24 @@ TEST(an_instance_that_comes_counts_from_its_start) {
   assert_near(value("eth0", "count", 0), 5, 1e-9);
 }
 
-static struct percore_region *create_polled(int number, const char *instance) {
-  struct percore_options options = {.instance = instance, .cores = CORES};
-  assert_return_code(
-      create_region(&regions[number], "unit", tables, 1, &options), errno);
-  return regions[number];
+TEST(all_files_of_an_instance_are_added_up) {
+  create(0, "a");
+  create(1, "a");
+  open_all(false, false);
+  look();
+  count(0, "eth0", 0, 5);
+  count(1, "eth0", 0, 3);
+  look();
+  assert_near(value("eth0", "count", 0), 8, 1e-9);
 }
 
-TEST(a_region_whose_instances_do_not_answer_is_not_opened) {
-  create_polled(0, "a");
-  assert_int_equal(merge_open(&merge, "top", "unit", false), TOOL_FAILURE);
+TEST(a_second_file_that_comes_later_is_added) {
+  create(0, NULL);
+  open_all(false, false);
+  look();
+  create(1, NULL);
+  assert_int_equal(merge_refresh(&merge), REGION_CAME);
+  assert_int_equal(merge_count(&merge), 2);
 }
 
 TEST(all_instances_may_be_replaced) {

@@ -1039,8 +1039,6 @@ TEST(a_socket_that_refused_is_tried_again) {
   close(fd);
 }
 
-
-
 static struct rlimit limit_files(rlim_t most) {
   struct rlimit before, now;
   assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);

@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "region_unit.h"
 #include "region/writer.h"
+#include "region_unit.h"
 
 #include "base/affinity.h"
 
@@ -130,8 +130,7 @@ static struct {
 
 static void *attach_and_be_pinned(void *argument) {
   affinity_pin(moved.from);
-  percore_slot_t slot =
-      percore_attach(moved.region, "late", PERCORE_THIS_CORE);
+  percore_slot_t slot = percore_attach(moved.region, "late", PERCORE_THIS_CORE);
   percore_sleep(slot);
   percore_wake(slot);
   affinity_pin(moved.to);

@@ -486,5 +486,69 @@ INHERIT_TEST(without_a_number_of_extra_slots_there_are_many) {
   assert_return_code(percore_destroy(other), errno);
 }
 
+/* ---------------------------------------------------------------------------
+ * A worker that is another user's
+ */
+
+static volatile uint64_t private_words[64];
+
+/* Overwrites all that processes share, but cells, with garbage: small numbers,
+ * random ones, and addresses of the master's memory. */
+static __attribute__((noreturn)) int
+write_garbage(struct percore_region *region) {
+  const struct region_header *header = region->header;
+  uint64_t directory = header->slots_offset / 8 + 8ull * header->slot_count;
+  uint64_t x = 88172645463325252u;
+  for (unsigned k = 0;; k++) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    uint64_t value = k % 3 == 0   ? x
+                     : k % 3 == 1 ? (uintptr_t)&private_words[k % 64]
+                                  : x & 3;
+    const struct region_table *table = &region->tables[k % header->table_count];
+    struct region_part parts[REGION_TABLE_PARTS];
+    region_table_parts(table, parts);
+    const struct region_part *part = &parts[x % 3];
+    if (k % 4 == 0)
+      region->owners[x % header->slot_count] = value;
+    else if (k % 4 == 1)
+      ((uint64_t *)(void *)region->map)[x % directory] = value;
+    else
+      *(uint64_t *)region_at(region, part->offset) = value;
+  }
+}
+
+static void use_every_call(struct percore_region *region, unsigned n) {
+  struct percore_region_status status;
+  percore_slot_t slot;
+  uint32_t row;
+  char name[16];
+  if (attach_thread(region, "master", n % 3 ? 0 : PERCORE_NO_CORE, &slot) == 0)
+    (void)percore_detach(slot);
+  snprintf(name, sizeof(name), "row%u", n % 7);
+  (void)make_row(region, PORT, name, &row);
+  (void)percore_row_remove(region, SESSION, n % SESSION_ROWS, 0);
+  (void)make_row_key(region, SESSION, n, &row);
+  if (n % 16 == 0)
+    (void)percore_reset(region, PERCORE_ALL_TABLES, PERCORE_ALL_ROWS);
+  (void)percore_status(region, &status);
+}
+
+/* It may take slots and refuse rows, but nobody follows what it wrote. */
+TEST(a_worker_that_writes_garbage_harms_nobody) {
+  struct percore_options options = {
+      .cores = 4, .extra_slots = 2, .inherit = 1, .quiet = 1};
+  struct percore_region *region;
+  assert_return_code(
+      create_region(&region, "unit", unit_tables, TABLES, &options), errno);
+  pid_t worker = start(write_garbage, region);
+  for (unsigned n = 0; n < 2000; n++)
+    use_every_call(region, n);
+  kill(worker, SIGKILL);
+  (void)await(worker);
+  for (size_t i = 0; i < COUNT_OF(private_words); i++)
+    assert_int_equal(private_words[i], 0);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 const struct unit_fixtures unit_fixtures = {
     .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

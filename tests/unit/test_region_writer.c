@@ -136,6 +136,40 @@ REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
   region_tile_free(&tile);
 }
 
+static pthread_key_t late_key;
+static struct percore_region *late_region;
+static int late_error;
+
+/* Attaches after the library has given the slots of the thread back. Sanitizers
+ * leave no later round of destructors. */
+static void attach_late(void *rounds_left) {
+  uintptr_t left = (uintptr_t)rounds_left;
+  percore_slot_t slot;
+  if (left > 1)
+    pthread_setspecific(late_key, (void *)(left - 1));
+  else
+    late_error = attach_thread(late_region, "late", 1, &slot) == 0 ? 0 : errno;
+}
+
+static void *attach_and_end(void *argument) {
+  (void)argument;
+  (void)unit_attach(late_region, 0);
+  pthread_setspecific(late_key, (void *)(PTHREAD_DESTRUCTOR_ITERATIONS - 1));
+  return NULL;
+}
+
+TEST(a_thread_that_ends_gives_its_slots_back_and_gets_no_more) {
+  pthread_t thread;
+  late_region = unit_create();
+  assert_int_equal(pthread_key_create(&late_key, attach_late), 0);
+  assert_int_equal(pthread_create(&thread, NULL, attach_and_end, NULL), 0);
+  pthread_join(thread, NULL);
+  assert_int_equal(late_error, ECANCELED);
+  assert_int_equal(region_attached_slots(late_region), 0);
+  pthread_key_delete(late_key);
+  unit_end(late_region);
+}
+
 struct doomed {
   struct percore_region *region;
   struct percore_slot_head *head;
