@@ -1,214 +1,58 @@
-/* percore.h: the public interface of libpercore.
+/* percore.h: counts events, per core, where other programs read the counts.
  *
- * It provides core loads, for schedulers that need to know which core has free
- * time, and regions, through which fast paths publish per-core counters and
- * other programs read them. C99, C++98 and later; percore.hpp adds classes for
- * C++17. Link with -lpercore (pkg-config percore). percore(3) is the manual.
+ * A region is a file in shared memory to which one process writes. It consists
+ * of tables; a table consists of rows, and a row of 64-bit cells. The program
+ * describes the tables to percore_create. C99, C++98 and later; percore.hpp
+ * adds classes for C++17. Link with -lpercore (pkg-config percore). percore(3)
+ * is the manual and has a tutorial; percore-region(7) specifies the bytes.
  *
- * No call is a cancellation point (pthreads(7)), and none takes more than 8 KiB
- * of stack. */
-#ifndef PERCORE_H
-#define PERCORE_H
-
-#include <stddef.h>
-#include <stdint.h>
-
-#include "percore_update.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* ---------------------------------------------------------------------------
- * Loads
- *
- * The load of a core is unhalted time / wall time between two updates, from 0
- * to 1, no matter whether tasks, interrupts or softirqs ran. It is the load of
- * one hardware thread: if the sibling of a core is fully loaded, the core can
- * do about half as much work as its own load suggests; see
- * percore_load_get_sibling.
- *
- * Hardware counters leave out time that a hypervisor stole. The source "bpf",
- * and on older kernels the source "idle", count time stolen from a running core
- * as load, because the core could not do other work during that time. They do
- * not count time stolen while the core wakes up.
- *
- *   call                            concurrently on the same handle
- *   percore_load_update             any thread; updates serialise on a mutex
- *   percore_load_get and the like   any thread, lock-free, never blocks; two
- *                                   loads may cover different windows
- *   percore_load_close              no other call at the same time
- */
-
-/* A member that is 0 selects its default. Set size to sizeof(struct
- * percore_load_options). */
-struct percore_load_options {
-  size_t size;
-  const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
-                               "bpf", "idle" */
-  const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
-  double base_frequency_hz; /* of the event; default: it is measured */
-  const char *cores;        /* such as "0-15,32"; default: all */
-  /* How to read isolated cores: "idle" (default), "bpf" (a pinned clock),
-   * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
-  const char *isolated_cores;
-  const char *also_isolated; /* more cores that must not be disturbed */
-  int frequency; /* 1: enables percore_load_frequency, which uses a third
-                    descriptor per core */
-  /* In seconds, up to 3600; the default depends on the source. */
-  double shortest_window;
-  /* Whether to take the loads that another program measures and publishes (the
-   * board): "either" (default: while there is a fresh one, else own counters),
-   * "only" or "never". Without source, event, isolated_cores, also_isolated and
-   * shortest_window only. */
-  const char *board;
-  /* In seconds, up to 3600; default 15. A longer interval needs more. */
-  double board_age_max;
-};
-
-struct percore_load;
-
-/* Takes the loads from the board, or opens counters on the cores of this
- * machine. For counters, chooses a source for each core and tests the sources
- * in separate threads, which takes up to a second. The affinity of the caller
- * never changes. options may be NULL. Returns 0, or -1 with errno: EINVAL (an
- * invalid option), ENOMEM, ENOENT (no cores found; with "only", no fresh board
- * that this user may read), ENOTSUP (no source of loads works here). Counters
- * use two descriptors per core. At least 256 descriptors stay free for the
- * program, and the limit on open files is never changed; cores for which no
- * descriptor is left use the source "idle". */
-int percore_load_open(struct percore_load **load,
-                      const struct percore_load_options *options);
-
-/* Samples all cores. The loads then cover the time since the previous update,
- * or since percore_load_open. A window lasts at least 10 ms with hardware
- * counters, and 200 ms with the source "idle" (its error is 2.3 points rms at
- * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
- * long, the call returns 0 and leaves the loads unchanged.
- *
- * From the board, reads the newest loads without a system call; until the next
- * are due, it only reads the clock. While there is no board, looks for one at
- * most every second; for a writer that is stopped, it may wait once for up to a
- * second.
- *
- * Returns 0, or -1 with errno: ENOTSUP (no source works now; all loads are
- * unknown until one does), ENOMEM. */
-int percore_load_update(struct percore_load *load);
-
-/* Returns the load of a core, 0 to 1, at the last update; -1 if no load is
- * known because the core is offline, does not exist, is in its first window, or
- * was paused with its virtual machine. */
-double percore_load_get(const struct percore_load *load, int core);
-
-/* Stores what percore_load_get returns for cores 0 to n - 1. For many cores,
- * this is faster. */
-void percore_load_get_all(const struct percore_load *load, double *loads,
-                          int n);
-
-/* Return bounds of the load of a core at the last update, or -1 if no load is
- * known. The true load is between them. They include the resolution of the
- * source, the time of its reading, and time that may have been stolen by a
- * hypervisor. */
-double percore_load_get_low(const struct percore_load *load, int core);
-double percore_load_get_high(const struct percore_load *load, int core);
-
-/* Returns the length in seconds of the window of a core's load, or -1 if no
- * load is known. Unless age is NULL, *age receives the time in seconds since
- * the window ended. */
-double percore_load_get_window(const struct percore_load *load, int core,
-                               double *age);
-
-/* Returns the load of the busiest other hardware thread on the same physical
- * core; -1 if the core has no other thread or the load of no other thread is
- * known. */
-double percore_load_get_sibling(const struct percore_load *load, int core);
-
-/* Returns the source of a core's load: "mperf", "ref-cycles", "event", "bpf",
- * "idle", or "none". Do not free the string. */
-const char *percore_load_source(const struct percore_load *load, int core);
-
-/* Returns how far the source of a core's load can be trusted: "proven",
- * "unproven" (it could not be tested), "pending" (its test has not ended), or
- * "tick-sampled" (the tick of this kernel is not dynamic, so "idle" misses work
- * between two ticks). Updates repeat tests that could not be run, in a separate
- * thread. Do not free the string. */
-const char *percore_load_proof(const struct percore_load *load, int core);
-
-/* Returns the mean frequency, in Hz, of a core while it was not halted; -1 if
- * unknown. Needs the option `frequency` and the source "mperf". */
-double percore_load_frequency(const struct percore_load *load, int core);
-
-/* Returns 1 if the loads come from the board, and 0 if from own counters. An
- * update that finds the board dead (it ended, two intervals passed without new
- * loads, or it says what cannot be) makes all loads unknown; with "either", it
- * opens counters, which are closed when there is a board again. */
-int percore_load_is_board(const struct percore_load *load);
-
-enum percore_load_by {
-  /* 1 - load + polls that found nothing (percore_poll), where the board knows
-   * them: the room for work of the thread that polls. */
-  PERCORE_BY_ROOM = 0,
-  PERCORE_BY_AVERAGE = 1, /* load average; needs the board */
-  PERCORE_BY_LOAD = 2     /* the room for a thread of its own */
-};
-
-/* A member that is 0 selects its default. Set size to sizeof(struct
- * percore_load_choice). */
-struct percore_load_choice {
-  size_t size;
-  enum percore_load_by by;
-  double period;         /* of the average, in seconds; default 60 */
-  const int *candidates; /* the cores to choose from; default: all */
-  int candidate_count;
-  const int *node;     /* only cores of this NUMA node; default: of any */
-  int avoid_isolated;  /* 1: no isolated cores */
-  int ignore_siblings; /* 1: other hardware threads take no room */
-};
-
-/* Stores the n cores with the most room in `cores`, the best first, as of the
- * last update, and returns how many it found; fewer than n if fewer have a
- * known load. choice may be NULL. Callers that ask at the same time get
- * different answers: see percore(3), CHOOSING A CORE. Any thread may call this.
- * Returns -1 with errno: EINVAL, ENOMEM, or ENOTSUP (no such average). */
-int percore_load_best(struct percore_load *load,
-                      const struct percore_load_choice *choice, int *cores,
-                      int n);
-
-/* Returns the number of cores, including offline ones. Cores are numbered from
- * 0. */
-int percore_load_count(const struct percore_load *load);
-
-void percore_load_close(struct percore_load *load);
-
-/* ---------------------------------------------------------------------------
- * Regions: a fast path publishes counters
- *
- * A region is shared memory to which one process writes. It consists of tables;
- * a table consists of rows, and a row of 64-bit cells. The description of the
- * tables is passed to percore_create, and the shape of a region never changes.
- * percore(3) has a tutorial; percore-region(7) specifies the bytes.
+ *   percore_tune.h     what few programs that count need
+ *   percore_load.h     loads of cores, for schedulers
+ *   percore_reader.h   reads regions
  *
  * A call that fails still returns a usable handle. Its updates go to private
  * memory that no program reads (a sink), so that the update paths need no test
- * and the application never stops for its statistics. The return value and
- * errno report what happened; an application may ignore them. Updates do not
- * check handles: with one that no call has made, such as zeros, the program
+ * and the application never stops for its statistics. errno reports what
+ * happened; an application may ignore it. A NULL region is a sink. Updates do
+ * not check handles: with one that no call has made, such as zeros, the program
  * crashes or overwrites other memory. With PERCORE_DEBUG defined, it aborts
  * with a message, and at other mistakes that percore(3) lists.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread
- *   percore_reserve, row_add, row_add_at,
- *   row_remove, reset, attach, detach,
- *   serve, status, the handle calls       any thread; serialise on a mutex:
+ *   percore_row_add, row_remove, attach,
+ *   table                                 any thread; serialise on a mutex:
  *                                         not from a signal handler
- *   updates of PER_CORE rows, begin, end,
- *   poll, sleep, wake, quiescent          only the thread that owns the slot
+ *   updates of PER_CORE rows, poll,
+ *   sleep, wake                           only the thread that owns the slot
  *   updates of OWNED rows                 one thread at a time per row; the
  *                                         application synchronises a handover
- *   percore_shared_add                    any thread, and signal handlers
- *   percore_destroy                       no other call at the same time
- *   a percore_reader                      one thread at a time
+ *   percore_shared_row, shared_add        any thread, and signal handlers
+ *
+ * No call is a cancellation point (pthreads(7)), and none takes more than 8 KiB
+ * of stack.
+ *
+ * Updates do not allocate, lock, check for errors or make system calls. The
+ * only exceptions are percore_poll and percore_wake, which ask the kernel for
+ * the thread's CPU time after a round of more than 100 us. */
+#ifndef PERCORE_H
+#define PERCORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define PERCORE_CAST_(type, value) static_cast<type>(value)
+#define PERCORE_ADDRESS_(type, value) reinterpret_cast<type>(value)
+#else
+#define PERCORE_CAST_(type, value) ((type)(value))
+#define PERCORE_ADDRESS_(type, value) ((type)(value))
+#endif
+
+/* ---------------------------------------------------------------------------
+ * Describing a region
  */
 
 /* How a table is stored, and which threads may update it. */
@@ -221,7 +65,7 @@ enum percore_storage {
 
 enum percore_kind {
   PERCORE_COUNTER = 0,  /* only grows; readers show its rate */
-  PERCORE_UPDOWN = 1,   /* grows and shrinks through percore_updown_add */
+  PERCORE_UPDOWN = 1,   /* grows and shrinks; never set */
   PERCORE_GAUGE = 2,    /* signed; set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; follows all other fields */
@@ -245,20 +89,7 @@ enum percore_key {
   PERCORE_KEY_MAC = 3   /* low 48 bits, 02:00:00:00:00:01 is 0x020000000001 */
 };
 
-enum percore_table_flags {
-  /* OWNED tables: each row has a sequence counter for percore_row_begin and
-   * percore_row_end. */
-  PERCORE_CONSISTENT = 1,
-  /* Saves a word per row and column, but percore_reset fails with ENOTSUP. */
-  PERCORE_NO_RESET = 2
-};
-
-/* Not the number of a row, for objects without a row. Do not count in it. It
- * is not PERCORE_ALL_ROWS either, so resetting it resets nothing. */
-#define PERCORE_NO_ROW (UINT32_MAX - 1)
-
-/* A field is one column or, for a histogram, several consecutive columns. The
- * column of any other field is its index in the array. */
+/* A field of each row of a table. Updates name it by its index in the array. */
 struct percore_field {
   const char *name; /* [a-z][a-z0-9_]* */
   const char *unit; /* packets, bytes, errors, operations, cycles, ns, 1, .. */
@@ -285,49 +116,36 @@ struct percore_table {
   /* 24, 56 or 120, including the final NUL; 0: rows have keys. */
   uint32_t row_name_size;
   enum percore_key key;
-  /* 64, 128, ... bytes: rows of different owners share no cache line. */
-  uint32_t row_align;
-  uint32_t flags; /* enum percore_table_flags */
+  uint32_t row_align, flags; /* see percore_tune.h */
 };
 
-/* A member that is 0 selects its default. Set size to sizeof(struct
- * percore_options). A library that is older than the program's percore.h takes
- * longer structs, also those below, if the members that it does not have are 0,
- * and otherwise fails with EINVAL. */
+/* A member that is 0 selects its default. Members of this and the structs above
+ * that a newer percore.h adds must be 0 with an older library, which otherwise
+ * fails with EINVAL. */
 struct percore_options {
-  size_t size;
   const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   /* In addition to one per possible core. Default: 8 (256 with `inherit`), or
    * the number of threads that the process has, if more. */
   uint32_t extra_slots;
-  /* Default: the possible cores of this machine. Otherwise core numbers are
-   * the application's own and are not checked against affinity. */
-  uint32_t cores;
-  int huge_pages; /* 1: allocate the whole region at once, in huge pages if the
-                     file system of the runtime directory has them */
-  int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
-  int off;   /* 1: make a sink, without memory, thread or message */
-  /* 1: every user who can reach the runtime directory may read the region, not
-   * only root and the directory's group */
-  int all_users;
   /* 1: children of fork(2), and their children, attach slots of their own in
    * this region. See percore(3), FORK. */
   int inherit;
-  /* sizeof(struct percore_table) and sizeof(struct percore_field): set both.
-   * Default: the sizes in libpercore 0.2. */
-  uint32_t table_size, field_size;
+  /* See percore_tune.h. */
+  uint32_t cores;
+  int huge_pages, all_users, quiet, off;
 };
 
 struct percore_region;
 
 /* Creates a region: a file in the runtime directory, which readers find there.
- * After that, the library has no descriptor and no thread. *region is always
+ * After that, the library has no descriptor and no thread. The region is always
  * usable. On failure it is a sink, a line on stderr gives the reason unless the
  * option `quiet` is set, and percore_status returns the reason. For EINVAL it
- * names the table, the field and the rule that the description breaks. Any
- * number of processes may create regions of the same name: readers add them up.
- * Returns 0, or -1 with errno.
+ * names the table, the field and the rule that the description breaks. options
+ * may be NULL. Any number of processes may create regions of the same name:
+ * readers add them up. When a process exits, readers learn that its region has
+ * ended. Sets errno to 0 or to the reason:
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
  *   ENOSPC        the file system of the runtime directory is full
@@ -338,67 +156,23 @@ struct percore_region;
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
  *   or an errno of open(2) or mmap(2).
  */
-int percore_create(struct percore_region **region, const char *name,
-                   const struct percore_table *tables, uint32_t table_count,
-                   const struct percore_options *options);
+#define percore_create(name, tables, table_count, options)                     \
+  percore_create_((name), (tables), (table_count), (options),                  \
+                  sizeof(struct percore_options),                              \
+                  sizeof(struct percore_table), sizeof(struct percore_field))
+struct percore_region *
+percore_create_(const char *name, const struct percore_table *tables,
+                uint32_t table_count, const struct percore_options *options,
+                size_t options_size, size_t table_size, size_t field_size);
 
-/* Tells readers that the region has ended cleanly, so that collectd does not
- * report a failure, and unmaps the region. Its file stays until a reader has
- * its last counts. No handle may be used afterwards. A child of fork(2) only
- * leaves the region. Returns 0, or -1 with EBUSY while threads that are still
- * running are attached. */
-int percore_destroy(struct percore_region *region);
+/* ---------------------------------------------------------------------------
+ * Rows
+ */
 
-struct percore_region_status {
-  size_t size; /* set to sizeof */
-  int served;  /* 1: readers can find the region; 0: it is a sink */
-  int error;   /* the errno that is the cause if served is 0; otherwise 0 */
-  uint32_t slots, slots_attached;
-  uint64_t attaches_refused; /* attach calls that found no free slot */
-  uint64_t adds_refused; /* row_add calls that found no free row or memory */
-  /* One line: why the region is not served, or what it refused and which thread
-   * is the cause; otherwise "". */
-  char reason[256];
-  /* Of adds_refused: calls that failed with EAGAIN, because a thread might
-   * still use the removed rows. */
-  uint64_t adds_postponed;
-};
-
-/* Reports the state of a region. Returns 0, or -1 with EINVAL (size). */
-int percore_status(struct percore_region *region,
-                   struct percore_region_status *status);
-
-/* Allocates memory for rows 0 to rows - 1 of a table, in every slot that is
- * attached now or later, so that percore_row_add makes no system call for these
- * rows. Puts large parts into huge pages, which takes some milliseconds per 2
- * MiB and interrupts all cores, so call this before the workers start. Returns
- * 0, or -1 with EINVAL, ENODEV, ENOMEM or EPERM (this is a child of fork(2));
- * on failure nothing changes. */
-int percore_reserve(struct percore_region *region, uint32_t table,
-                    uint32_t rows);
-
-/* Make handles of tables, given by their index in the array passed to
- * percore_create. Return 0, or -1 with EINVAL (no such table, or a table of
- * another storage) or ENODEV (the region is a sink). The handle is usable even
- * on failure. percore_shared_table accepts SHARED tables. It also accepts
- * PER_CORE tables: the handle is then for the shared block, which threads
- * without a slot update. */
-int percore_core_table(struct percore_region *region, uint32_t table,
-                       percore_core_table_t *handle);
-int percore_owned_table(struct percore_region *region, uint32_t table,
-                        percore_owned_table_t *handle);
-int percore_shared_table(struct percore_region *region, uint32_t table,
-                         percore_shared_table_t *handle);
-
-/* Makes a handle of a histogram, given by the indices of its table and field.
- * Returns 0 or -1 like percore_core_table. After EINVAL, use the handle only
- * with rows of sinks: in any other row it counts in column 0. */
-int percore_histogram(struct percore_region *region, uint32_t table,
-                      uint32_t field, percore_histogram_t *handle);
-
-/* Adds a row by name, or by key in tables without names. *row is always usable.
- * The counts of a new row begin at 0. Returns 0, or -1 with
- *   EEXIST        a live row has that name; *row is that row
+/* Adds a row by name, or by key in tables without names, where name must be
+ * NULL. Returns its number, 1 to max_rows, and sets errno to 0, or to EEXIST if
+ * the row was live already. The counts of a new row begin at 0. On failure,
+ * returns 0, the number of a row that is a sink, and sets errno:
  *   ENOSPC        max_rows rows are live
  *   EAGAIN        attached threads may still update the oldest removed row:
  *                 try again when each of them has passed a quiescent point,
@@ -407,244 +181,425 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  *   EINVAL        no such table, an empty or too long name, or a single-row
  *                 table
  *   EPERM         this is a child of fork(2), and the name is new
- *   ENODEV        the region is a sink
- * On every error but EEXIST, *row is a sink. */
-int percore_row_add(struct percore_region *region, uint32_t table,
-                    const char *name, uint32_t *row);
-int percore_row_add_key(struct percore_region *region, uint32_t table,
-                        uint64_t key, uint32_t *row);
-
-/* Adds a row with a number that the caller chooses. The name is not compared
- * with those of other rows. In tables without names, name must be NULL and key
- * is the row's key. Returns 0, or -1 like percore_row_add, but EEXIST means
- * that the row is live, and EAGAIN that it was removed and threads may still
- * update it. */
-int percore_row_add_at(struct percore_region *region, uint32_t table,
-                       uint32_t row, const char *name, uint64_t key);
-
-enum percore_remove_flags {
-  /* The caller guarantees that no thread will update this row any more. */
-  PERCORE_NO_UPDATE_IN_FLIGHT = 1
-};
+ *   ENODEV        the region is a sink */
+uint32_t percore_row_add(struct percore_region *region, uint32_t table,
+                         const char *name, uint64_t key);
 
 /* Removes a row. Before the call, make the row unreachable for attached
  * threads, and make sure that threads that are not attached no longer update
  * it. The row stays readable until it is reused. Removed rows are reused oldest
  * first, each after every attached thread has passed a quiescent point
- * (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1 with EINVAL,
+ * (percore_poll, _sleep, _quiescent, _detach). flags: 0 or
+ * PERCORE_NO_UPDATE_IN_FLIGHT (percore_tune.h). Returns 0, or -1 with EINVAL,
  * ENOENT (not live), ENODEV, ENOMEM, EPERM (this is a child of fork(2)),
  * ENOTSUP (a PER_CORE table with gauges or states, or a single-row table). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
-#define PERCORE_ALL_TABLES UINT32_MAX
-#define PERCORE_ALL_ROWS UINT32_MAX
+/* ---------------------------------------------------------------------------
+ * Handles: small structures, passed by value. Their members are private to C and
+ * C++. For other languages, `rows` and `stride` of a table say where its rows
+ * are: see percore(3), OTHER LANGUAGES.
+ */
 
-/* Makes counters and histograms show 0. Does not write to cells or change
- * rates; up-down counters, gauges and states keep their values. Accepts
- * PERCORE_ALL_TABLES and PERCORE_ALL_ROWS. Waits for workers inside a section,
- * at most 0.1 s per row. Returns 0, or -1 with EINVAL, ENOENT (not live),
- * ENODEV, EPERM (this is a child of fork(2)), ENOTSUP (PERCORE_NO_RESET), or
- * EAGAIN (a worker stayed inside a section; the row that it may be updating and
- * the rows after it were not reset). */
-int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
+#define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */
 
-/* For percore_attach: threads that are not pinned, such as those of a pool.
- * Their counts are in the sums over all cores, and in those of no core. */
+/* The head of a slot block. Only the owner of the slot writes it. */
+struct percore_slot_head {
+  uint64_t sequence;   /* odd inside begin/end */
+  uint64_t quiescent;  /* number of quiescent points passed, without polls */
+  uint64_t origin_tsc; /* total_cycles counts from here; see percore_polled_ */
+  uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
+  /* For the checks of the thread's CPU time; see poll.c. */
+  uint64_t long_round; /* in ticks; only longer rounds are checked */
+  uint64_t checked_tsc;
+  uint64_t checked_cpu_ns;
+  uint64_t checked_sleep; /* the value of sleep_cycles at the last check */
+  /* The row of the built-in table `core`. */
+  uint64_t total_cycles;
+  uint64_t busy_cycles;
+  uint64_t sleep_cycles;
+  uint64_t polls;
+  uint64_t empty_polls;
+  uint64_t items;
+  uint64_t absent_cycles; /* awake, but off the CPU; see poll.c */
+  uint64_t reserved_cell;
+};
+
+/* What a thread holds: a slot that it has attached. */
+struct percore_seat_ {
+  struct percore_slot_head *head;
+};
+
+typedef struct {
+  struct percore_seat_ *seat;
+} percore_slot_t;
+
+/* The cells of a histogram field: its first column and its shape. */
+struct percore_shape_ {
+  uint32_t column;
+  uint32_t sub_bits; /* 2^sub_bits buckets per power of two */
+  uint32_t buckets;  /* 1 for other fields */
+};
+
+/* What updates need to know about a table, in private memory. The sequence word
+ * of a row is at sequence + (address of its cells & mask). */
+struct percore_place_ {
+  uintptr_t sequence, mask;
+  struct percore_shape_ shapes[1]; /* one for each field */
+};
+
+typedef struct {
+  unsigned char *rows;
+  const struct percore_place_ *place;
+  uint32_t stride; /* distance from row to row, in bytes; 0: one row */
+  uint32_t max_rows;
+} percore_table_t;
+
+typedef struct {
+  uint64_t *cells;
+  const struct percore_place_ *place;
+} percore_row_t;
+
+typedef struct {
+  uint64_t *shared_cells;
+} percore_shared_row_t;
+
+/* For percore_attach: the core that the thread runs on, and for threads that
+ * are not pinned, such as those of a pool: their counts are in the sums over
+ * all cores, and in those of no core. */
+#define PERCORE_THIS_CORE (-1)
 #define PERCORE_NO_CORE (-2)
 
 /* Gives the calling thread a slot that counts for a core: the core's own slot
- * if it is free or its owner has ended, otherwise an extra slot. core -1 means
- * the core on which the thread is running. With DPDK pass -1, because
- * rte_lcore_to_cpu_id returns the number of a core within its socket, not that
- * of a logical CPU. PERCORE_NO_CORE gives an extra slot that counts for no
- * core. A thread whose affinity excludes the core gets an extra
- * slot if one is free, and a line on stderr reports this. Tools show the name,
- * cut to 39 bytes; name may be NULL. *slot is always usable, but only by this
- * thread. The core of a slot never changes: after moving to another core,
- * detach and attach again. Returns 0, or -1 with EINVAL (no such core), ENOSPC
- * (no slot left), ENOMEM or ENODEV; *slot is then a sink. */
-int percore_attach(struct percore_region *region, const char *name, int core,
-                   percore_slot_t *slot);
+ * if it is free or its owner has ended, otherwise an extra slot. With
+ * PERCORE_THIS_CORE, the core is the one on which the thread runs when it first
+ * calls percore_table or percore_poll, so that its creator may pin it until
+ * then. With DPDK, too, pass PERCORE_THIS_CORE, because rte_lcore_to_cpu_id
+ * returns the number of a core within its socket, not that of a logical CPU. A
+ * thread whose affinity excludes the core gets an extra slot if one is free,
+ * and a line on stderr reports this. Tools show the name, cut to 39 bytes; name
+ * may be NULL. A thread that attaches again with the same name and core gets
+ * the slot that it has. Only this thread may use the slot. The core of a slot
+ * never changes: after moving to another core, call percore_detach and attach
+ * again. A thread that ends gives its slots back. Sets errno to 0, or to EINVAL
+ * (no such core), ENOSPC (no slot left), ENOMEM or ENODEV; the slot is then a
+ * sink. */
+percore_slot_t percore_attach(struct percore_region *region, const char *name,
+                              int core);
 
-/* Returns the slot that the calling thread attached last and still holds, or a
- * sink if the thread holds no slot. Use this in callbacks that do not receive
- * the slot as an argument. Takes about 2 ns; more if the thread alternates
- * between regions or has no slot. */
-percore_slot_t percore_this_slot(const struct percore_region *region);
+/* Returns a handle of a PER_CORE or OWNED table, given by its index in the
+ * array passed to percore_create: of the rows that the slot has, or of the
+ * table's only copy. Sets errno to 0, or to EINVAL (no such table, or a SHARED
+ * table) or ENODEV (the slot is a sink); the handle is then one of a sink. Any
+ * slot of the region has the OWNED tables, also the sink that percore_this_slot
+ * returns to a thread that is not attached. */
+#ifdef __cplusplus /* a function beside the struct of that name */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+percore_table_t percore_table(percore_slot_t slot, uint32_t table);
+#ifdef __cplusplus
+#pragma GCC diagnostic pop
+#endif
 
-/* Releases a slot of the calling thread. The counts in the slot are kept.
- * Returns 0, or -1 with EINVAL (a sink, or not a slot of this thread). */
-int percore_detach(struct percore_region *region, percore_slot_t slot);
+/* Returns a handle of a row of a SHARED table, or of the copy of a PER_CORE
+ * table for threads without a slot. Sets errno like percore_table. */
+percore_shared_row_t percore_shared_row(struct percore_region *region,
+                                        uint32_t table, uint32_t row);
 
 /* ---------------------------------------------------------------------------
- * Regions: reading them
- *
- * Pointers that a reader returns are valid until percore_refresh returns 1, or
- * until percore_close.
+ * Debugging
  */
 
-struct percore_reader;
+/* A library with a different ABI does not define this symbol, so that linking
+ * fails if the header does not match the library. The percore sources
+ * themselves are compiled with PERCORE_BUILDING. */
+extern const char percore_abi_2;
+#ifndef PERCORE_BUILDING
+__attribute__((used)) static const char *const percore_abi_check_ =
+    &percore_abi_2;
+#endif
 
-enum percore_reader_state {
-  PERCORE_ABSENT = 0, /* no process serves the region, or it was refused */
-  PERCORE_ALIVE = 1,
-  /* The producer has ended; its last values can still be read. */
-  PERCORE_GONE = 2
+/* With PERCORE_DEBUG defined, mistakes end the program with a message. The
+ * checks are implemented in debug.c. */
+#ifdef PERCORE_DEBUG
+void percore_debug_at_(const char *file, int line);
+void percore_debug_fail_(const char *message) __attribute__((noreturn));
+void percore_debug_slot_(const void *seat);
+percore_table_t percore_debug_table_(percore_slot_t slot, uint32_t table);
+void percore_debug_row_(const void *cells);
+void percore_debug_cell_(const void *cells, uint32_t column, int is_set);
+void percore_debug_observe_(const void *cells, uint32_t field);
+void percore_debug_section_(const uint64_t *sequence, int begins);
+#define PERCORE_AT_ percore_debug_at_(__FILE__, __LINE__)
+#define PERCORE_CHECK_(holds, message)                                         \
+  ((holds) ? (void)0 : percore_debug_fail_(message))
+#define PERCORE_DEBUG_(call) percore_debug_##call
+#else
+#define PERCORE_AT_ ((void)0)
+#define PERCORE_CHECK_(holds, message) ((void)0)
+#define PERCORE_DEBUG_(call) ((void)0)
+#endif
+
+/* ---------------------------------------------------------------------------
+ * From table and row number to the cells
+ */
+
+static inline uint64_t *percore_words_(void *memory) {
+  return PERCORE_CAST_(uint64_t *, memory);
+}
+
+/* Returns the handle of a row. Nothing is checked unless PERCORE_DEBUG is
+ * defined: the number must come from percore_row_add or percore_row_add_at, or
+ * be 0, the row that is a sink, as in objects from calloc(3). In a single-row
+ * table, any number is the row. */
+static inline percore_row_t percore_row(percore_table_t table, uint32_t row) {
+  percore_row_t handle;
+  PERCORE_CHECK_(table.rows, "the handle of the table has not been made");
+  PERCORE_CHECK_(table.stride == 0 || row <= table.max_rows,
+                 "the table has no such row: add rows with percore_row_add");
+  handle.cells =
+      percore_words_(table.rows + PERCORE_CAST_(size_t, table.stride) * row);
+  handle.place = table.place;
+  return handle;
+}
+
+/* ---------------------------------------------------------------------------
+ * Cells with one writer at a time: an update is a relaxed load, an add and a
+ * relaxed store, without a lock prefix. No count is lost, and readers never see
+ * half a value.
+ */
+
+static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
+  uint64_t value = __atomic_load_n(cell, __ATOMIC_RELAXED);
+  __atomic_store_n(cell, value + n, __ATOMIC_RELAXED);
+}
+
+static inline void percore_own_set_(uint64_t *cell, uint64_t value) {
+  __atomic_store_n(cell, value, __ATOMIC_RELAXED);
+}
+
+static inline void percore_cell_add_(percore_row_t row, uint32_t column,
+                                     uint64_t n) {
+  PERCORE_DEBUG_(cell_(row.cells, column, 0));
+  percore_own_add_(&row.cells[column], n);
+}
+
+static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
+                                     uint64_t value) {
+  PERCORE_DEBUG_(cell_(cells, column, 1));
+  percore_own_set_(&cells[column], value);
+}
+
+/* Returns the bucket of a value. */
+static inline uint32_t percore_bucket_(uint32_t sub_bits, uint32_t buckets,
+                                       uint64_t value) {
+  uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits, bucket = value;
+  if (value >= small) {
+    uint32_t shift =
+        63u - PERCORE_CAST_(uint32_t, __builtin_clzll(value)) - sub_bits;
+    bucket = (PERCORE_CAST_(uint64_t, shift + 1) << sub_bits) +
+             ((value >> shift) - small);
+  }
+  return bucket < buckets ? PERCORE_CAST_(uint32_t, bucket) : buckets - 1;
+}
+
+static inline void percore_observe_(percore_row_t row, uint32_t field,
+                                    uint64_t value) {
+  const struct percore_shape_ *shape = &row.place->shapes[field];
+  uint32_t bucket;
+  PERCORE_DEBUG_(observe_(row.cells, field));
+  bucket = percore_bucket_(shape->sub_bits, shape->buckets, value);
+  percore_own_add_(&row.cells[shape->column + bucket], 1);
+}
+
+/* percore_set accepts rows of both types. A value must be of an integer type: a
+ * gauge of 0.25 s is one of 250 ms. From C++11 on, and in C, a fraction does
+ * not compile. */
+#ifdef __cplusplus
+} /* extern "C": overloads have C++ linkage */
+static inline uint64_t *percore_cells_(percore_row_t row) { return row.cells; }
+static inline uint64_t *percore_cells_(percore_shared_row_t row) {
+  return row.shared_cells;
+}
+#if __cplusplus >= 201103L
+template <class Value> static inline uint64_t percore_whole_(Value value) {
+  return static_cast<uint64_t>(value);
+}
+void percore_whole_(float);
+void percore_whole_(double);
+void percore_whole_(long double);
+#else
+#define percore_whole_(value) static_cast<uint64_t>(value)
+#endif
+extern "C" {
+#else
+static inline uint64_t *percore_row_cells_(percore_row_t row) {
+  return row.cells;
+}
+static inline uint64_t *percore_shared_row_cells_(percore_shared_row_t row) {
+  return row.shared_cells;
+}
+#define percore_cells_(row)                                                    \
+  __extension__ _Generic((row), percore_row_t                                  \
+                         : percore_row_cells_, percore_shared_row_t            \
+                         : percore_shared_row_cells_)(row)
+struct percore_takes_no_fractions_ {
+  int member;
 };
+#define percore_whole_(value)                                                  \
+  (uint64_t)(__extension__ _Generic(                                           \
+      (value), float                                                           \
+      : (struct percore_takes_no_fractions_){0}, double                        \
+      : (struct percore_takes_no_fractions_){0}, long double                   \
+      : (struct percore_takes_no_fractions_){0}, default                       \
+      : (value)))
+#endif
 
-/* Creates a reader of a region, which need not exist yet; instance may be NULL.
- * A region of any size is read: it takes address space, not memory.
- * Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
- * *reader is then NULL. */
-int percore_open(struct percore_reader **reader, const char *region,
-                 const char *instance);
+/* Adds n to a counter, or n, which may be negative, to an up-down counter. */
+#define percore_add(row, field, n)                                             \
+  (PERCORE_AT_, percore_cell_add_((row), (field), percore_whole_(n)))
 
-/* Connects if the reader is not connected, and checks whether the producer is
- * alive. While the reader is not connected, also serves the regions of this
- * process for which percore_serve must be called. Blocks for at most one
- * second, if the producer is stopped, and then not again until a producer has
- * answered. While the reader has no region, starts a
- * process with clone(2) that receives the region; no fork handler runs, and
- * that process has ended when this returns 0 or 1. Returns 1 if the producer
- * has changed since the last call, 0 if it is the same, or -1 with errno;
- * percore_reader_error has the reason:
- *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
- *   EPROTO   the region breaks a rule of percore-region(7)
- *   EBUSY    a producer of the same user sent what cannot be closed */
-int percore_refresh(struct percore_reader *reader);
+/* Sets a gauge, whose values are signed, or a state. In a SHARED table, the
+ * last call wins. */
+#define percore_set(row, field, value)                                         \
+  (PERCORE_AT_,                                                                \
+   percore_cell_set_(percore_cells_(row), (field), percore_whole_(value)))
 
-enum percore_reader_state
-percore_reader_state(const struct percore_reader *reader);
-
-/* Returns one line that describes why the reader has no region or no
- * connection, or "" if nothing is wrong. The text is valid until the next call
- * for this reader. */
-const char *percore_reader_error(const struct percore_reader *reader);
-
-/* The number of the built-in table `core` for the calls below. Other tables
- * have the numbers that they have in percore_create. */
-#define PERCORE_TABLE_CORE (UINT32_MAX - 1)
-
-/* Returns the description of a table. Returns NULL after the last table or if
- * the reader has no region. max_rows is 0 for single-row tables. */
-const struct percore_table *percore_reader_table(struct percore_reader *reader,
-                                                 uint32_t table);
-
-/* Returns one more than the highest row that has ever been used. Lower rows may
- * have been removed. */
-uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
-
-/* Return the number of columns of a table, and the first column of a field. */
-uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
-uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
-                               uint32_t field);
-
-/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field
- * in a table, or of the live row with this name, or -1 if there is none. A row
- * is found by the name that percore_read_row copies, among all rows that were
- * ever used. */
-int64_t percore_reader_find_table(struct percore_reader *reader,
-                                  const char *name);
-int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
-                                  const char *name);
-int64_t percore_reader_find_row(struct percore_reader *reader, uint32_t table,
-                                const char *name);
-
-/* Returns how many objects have used a row, including the present one; 0 if the
- * row is not live. If it has changed between two reads, the row belongs to
- * another object. */
-uint32_t percore_reader_incarnation(struct percore_reader *reader,
-                                    uint32_t table, uint32_t row);
-
-/* Returns the smallest value that a bucket of a histogram counts: the column of
- * the bucket is that of the field plus its number. The next bucket begins where
- * this one ends. 0 if the field is not a histogram. */
-uint64_t percore_reader_bucket(struct percore_reader *reader, uint32_t table,
-                               uint32_t field, uint32_t bucket);
-
-/* Returns the quantile q (0 to 1) of a histogram, as the middle of its bucket,
- * from all values of a row that percore_read_row copied; -1 if nothing was
- * counted or the field is not a histogram. */
-double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
-                               uint32_t field, const uint64_t *values,
-                               double q);
-
-/* Return the number of slots, and the core that a slot counts for:
- * PERCORE_NO_CORE, or -1 if the slot has never been used. */
-uint32_t percore_reader_slots(struct percore_reader *reader);
-int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
-
-#define PERCORE_TOTAL (-1) /* the sum over all slots and the shared block */
-
-/* Reads a row: the total (PERCORE_TOTAL) or one slot. Copies the row's name,
- * cut to name_size bytes, unless name is NULL, and at most count values, one
- * per column. A total counts from when the row was added or last reset; values
- * of one slot count from when the region was created. Returns 0; 1 if the
- * values may be from different moments, because the writer was inside a section
- * at every attempt; or -1 with errno ENOENT (no such row), EINVAL, ENODEV (no
- * region). */
-int percore_read_row(struct percore_reader *reader, uint32_t table,
-                     uint32_t row, int slot, char *name, size_t name_size,
-                     uint64_t *values, uint32_t count);
-
-void percore_close(struct percore_reader *reader);
+/* Counts a value in a histogram. */
+#define percore_observe(row, field, value)                                     \
+  (PERCORE_AT_, percore_observe_((row), (field), percore_whole_(value)))
 
 /* ---------------------------------------------------------------------------
- * Updates as functions of the library, for programs that are not written in C
- * or C++: percore_NAME_fn does what percore_NAME of percore_update.h does, and
- * a call costs about 10 cycles more. percore_owned_NAME_fn takes a row of an
- * OWNED table. Handles are passed by value: structures of one or two pointers
- * or of integers.
+ * Cells with many writers: relaxed fetch-and-add
  */
 
-percore_core_row_t percore_core_row_fn(percore_slot_t slot,
-                                       percore_core_table_t table,
-                                       uint32_t row);
-percore_owned_row_t percore_owned_row_fn(percore_owned_table_t table,
-                                         uint32_t row);
-percore_shared_row_t percore_shared_row_fn(percore_shared_table_t table,
-                                           uint32_t row);
+static inline void percore_shared_add_(percore_shared_row_t row,
+                                       uint32_t column, uint64_t n) {
+  PERCORE_DEBUG_(cell_(row.shared_cells, column, 0));
+  __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
+}
 
-void percore_add_fn(percore_core_row_t row, uint32_t column, uint64_t n);
-void percore_updown_add_fn(percore_core_row_t row, uint32_t column, int64_t n);
-void percore_add_growth_fn(percore_core_row_t row, uint32_t column,
-                           uint64_t value, uint64_t *last);
-void percore_set_fn(percore_core_row_t row, uint32_t column, int64_t value);
-void percore_hist_add_fn(percore_core_row_t row, percore_histogram_t histogram,
-                         uint64_t value);
-void percore_prefetch_fn(percore_core_row_t row);
+/* Like percore_add. Any thread and signal handlers may call this. */
+#define percore_shared_add(row, field, n)                                      \
+  (PERCORE_AT_, percore_shared_add_((row), (field), percore_whole_(n)))
 
-void percore_owned_add_fn(percore_owned_row_t row, uint32_t column, uint64_t n);
-void percore_owned_updown_add_fn(percore_owned_row_t row, uint32_t column,
-                                 int64_t n);
-void percore_owned_add_growth_fn(percore_owned_row_t row, uint32_t column,
-                                 uint64_t value, uint64_t *last);
-void percore_owned_set_fn(percore_owned_row_t row, uint32_t column,
-                          int64_t value);
-void percore_owned_hist_add_fn(percore_owned_row_t row,
-                               percore_histogram_t histogram, uint64_t value);
-void percore_owned_prefetch_fn(percore_owned_row_t row);
+/* ---------------------------------------------------------------------------
+ * The worker's own time, and quiescent points
+ */
 
-void percore_shared_add_fn(percore_shared_row_t row, uint32_t column,
-                           uint64_t n);
-void percore_shared_set_fn(percore_shared_row_t row, uint32_t column,
-                           uint64_t value);
+static inline uint64_t percore_clock_(void) {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  uint64_t now;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+  return now;
+#else
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return PERCORE_CAST_(uint64_t, now.tv_sec) * 1000000000u +
+         PERCORE_CAST_(uint64_t, now.tv_nsec);
+#endif
+}
 
-void percore_begin_fn(percore_slot_t slot);
-void percore_end_fn(percore_slot_t slot);
-void percore_row_begin_fn(percore_owned_row_t row);
-void percore_row_end_fn(percore_owned_row_t row);
+/* For what only the thread may do that holds the slot. */
+static inline struct percore_slot_head *percore_own_head_(percore_slot_t slot) {
+  PERCORE_CHECK_(slot.seat, "the slot has not been attached");
+  PERCORE_DEBUG_(slot_(slot.seat));
+  return slot.seat->head;
+}
 
-uint64_t percore_tsc_fn(void);
-void percore_quiescent_fn(percore_slot_t slot);
-void percore_poll_fn(percore_slot_t slot, uint64_t n);
-void percore_poll_at_fn(percore_slot_t slot, uint64_t tsc, uint64_t n);
-void percore_sleep_fn(percore_slot_t slot);
-void percore_wake_fn(percore_slot_t slot);
+/* Counts a quiescent point: the thread no longer uses any row that it looked up
+ * before, so rows removed so far can be reused. The store is a release and
+ * pairs with the acquire in percore_row_add. The full barrier before the thread
+ * looks up its next row is issued by percore_row_remove or percore_row_add on
+ * behalf of all threads (membarrier). */
+static inline void percore_pass_(uint64_t *points) {
+  uint64_t passed = __atomic_load_n(points, __ATOMIC_RELAXED);
+  __atomic_store_n(points, passed + 1, __ATOMIC_RELEASE);
+}
+
+/* Returns up to when total_cycles has the thread's time: when it last polled,
+ * and later by the time that it slept since. */
+static inline uint64_t percore_polled_(const struct percore_slot_head *head) {
+  return head->origin_tsc + head->total_cycles;
+}
+
+/* Implemented in poll.c. percore_poll_long_ accounts for a long round, during
+ * which the thread may have lost its CPU. percore_check_cpu_ checks how much
+ * CPU time the thread received before and while it slept. */
+void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
+    __attribute__((cold));
+void percore_check_cpu_(percore_slot_t slot, uint64_t tsc)
+    __attribute__((cold));
+
+/* Ends a round of a busy-polling loop that handled n items. If n > 0, the time
+ * since the previous call counts as busy. In a round of more than 100 us, time
+ * in which the CPU ran other threads does not count as busy. tsc is when the
+ * round ended, as returned by percore_tsc (on x86 also by DPDK's rte_rdtsc); 0:
+ * now, by the clock. A loop that reads the clock at the start of each round
+ * should call this there, with that time and with the items of the previous
+ * round. This is a quiescent point: the thread no longer uses any row that it
+ * looked up before. */
+static inline __attribute__((always_inline)) void
+percore_poll(percore_slot_t slot, uint64_t n, uint64_t tsc) {
+  struct percore_slot_head *head = percore_own_head_(slot);
+  uint64_t now = tsc != 0 ? tsc : percore_clock_();
+  uint64_t total = now - head->origin_tsc, elapsed = total - head->total_cycles;
+  if (__builtin_expect(elapsed > head->long_round, 0)) {
+    percore_poll_long_(slot, now, n);
+    return;
+  }
+  /* In this order, a poll takes the fewest cycles. */
+  percore_own_add_(&head->items, n);
+  percore_own_add_(&head->empty_polls, n == 0);
+  percore_own_set_(&head->total_cycles, total);
+  percore_own_add_(&head->busy_cycles, n ? elapsed : 0);
+  percore_pass_(&head->polls);
+}
+
+/* Call these before and after anything that may block. The time between them
+ * counts in total_cycles and sleep_cycles but not as busy, and the worker does
+ * not appear stuck. If they are called inside a round, the rest of the round
+ * counts as busy if the percore_poll that ends the round has items. From
+ * percore_sleep to percore_wake the thread is at a quiescent point: after
+ * percore_wake, do not use rows that were looked up before percore_sleep. */
+static inline void percore_sleep(percore_slot_t slot) {
+  struct percore_slot_head *head = percore_own_head_(slot);
+  percore_pass_(&head->quiescent);
+  __atomic_store_n(&head->asleep_tsc, percore_clock_() | 1, __ATOMIC_RELEASE);
+}
+
+static inline void percore_wake(percore_slot_t slot) {
+  struct percore_slot_head *head = percore_own_head_(slot);
+  uint64_t now = percore_clock_(), slept = now - head->asleep_tsc;
+  if (head->asleep_tsc == 0 || slept > now)
+    slept = 0; /* no percore_sleep, or the clock has restarted */
+  /* The round goes on as if it had begun that much later. */
+  percore_own_add_(&head->total_cycles, slept);
+  percore_own_add_(&head->sleep_cycles, slept);
+  __atomic_store_n(&head->asleep_tsc, 0, __ATOMIC_RELAXED);
+  /* Going to sleep also takes CPU time. Unless that CPU time is accounted for
+   * here, the next check would overlook as much time that the thread spends off
+   * its CPU. */
+  if (now - head->checked_tsc > 16 * head->long_round)
+    percore_check_cpu_(slot, now);
+}
 
 #ifdef __cplusplus
 }
+#endif
+
+/* So that the checks know the line of the caller. */
+#ifdef PERCORE_DEBUG
+#define percore_table(slot, table)                                             \
+  (PERCORE_AT_, percore_debug_table_(slot, table))
+#define percore_row(table, row) (PERCORE_AT_, percore_row(table, row))
+#define percore_poll(slot, n, tsc) (PERCORE_AT_, percore_poll(slot, n, tsc))
+#define percore_sleep(slot) (PERCORE_AT_, percore_sleep(slot))
+#define percore_wake(slot) (PERCORE_AT_, percore_wake(slot))
 #endif
 
 #endif

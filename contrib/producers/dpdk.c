@@ -18,7 +18,7 @@
  *
  * The steps that percore needs are to describe the counters, to create the
  * region, to attach each lcore, and in each round to count and to call
- * percore_poll_at.
+ * percore_poll.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -35,7 +35,7 @@
 #include <rte_mbuf.h>
 #include <rte_version.h>
 
-#include <percore.h>
+#include <percore_tune.h>
 
 enum { BURST = 32, DESCRIPTORS = 512, BUFFERS = 4095, CACHE = 128, PORTS = 2 };
 
@@ -85,29 +85,20 @@ static const struct percore_table tables[TABLES] = {
 };
 
 static struct percore_region *region;
-static percore_core_table_t port_table;
-static percore_owned_table_t queue_table;
-static percore_histogram_t rx_burst;
 static uint32_t port_row[PORTS], queue_row[PORTS][RTE_MAX_LCORE];
 
-/* Creates the region, its handles and its rows. If a call fails, its handle is
- * a sink: updates go to private memory that no reader sees, and packets are
- * still forwarded. */
+/* Creates the region and its rows. If a call fails, its row is a sink: updates
+ * go to private memory that no reader sees, and packets are still forwarded. */
 static void make_region(uint16_t queues) {
   /* On failure, percore_create prints the reason. */
-  percore_create(&region, "dpdk", tables, TABLES, NULL);
-  percore_core_table(region, PORT, &port_table);
-  percore_owned_table(region, QUEUE, &queue_table);
-  percore_histogram(region, PORT, RX_BURST, &rx_burst);
+  region = percore_create("dpdk", tables, TABLES, NULL);
   for (uint16_t port = 0; port < PORTS; port++) {
     char name[RTE_ETH_NAME_MAX_LEN], both[RTE_ETH_NAME_MAX_LEN + 32];
     rte_eth_dev_get_name_by_port(port, name);
-    if (percore_row_add(region, PORT, name, &port_row[port]) != 0)
-      perror("percore_row_add");
+    port_row[port] = percore_row_add(region, PORT, name, 0);
     for (uint16_t q = 0; q < queues; q++) {
       snprintf(both, sizeof(both), "port:%s|queue:%u", name, q);
-      if (percore_row_add(region, QUEUE, both, &queue_row[port][q]) != 0)
-        perror("percore_row_add");
+      queue_row[port][q] = percore_row_add(region, QUEUE, both, 0);
     }
   }
 }
@@ -153,11 +144,16 @@ static int tell_usage(unsigned lcore, struct rte_lcore_usage *usage) {
 }
 #endif
 
+/* The tables as one thread updates them. */
+struct counters {
+  percore_table_t ports, queues;
+};
+
 /* Forwards a burst of at most `max` packets from `port` to the other port.
  * Returns how many packets it received.
  */
 static uint16_t forward(uint16_t port, uint16_t queue, uint16_t max,
-                        percore_slot_t slot) {
+                        const struct counters *counters) {
   struct rte_mbuf *packets[BURST];
   uint16_t other = port ^ 1;
   uint16_t received = rte_eth_rx_burst(port, queue, packets, max);
@@ -169,45 +165,44 @@ static uint16_t forward(uint16_t port, uint16_t queue, uint16_t max,
   uint16_t sent = rte_eth_tx_burst(other, queue, packets, received);
   rte_pktmbuf_free_bulk(packets + sent, received - sent);
 
-  percore_core_row_t in = percore_core_row(slot, port_table, port_row[port]);
-  percore_core_row_t out = percore_core_row(slot, port_table, port_row[other]);
-  percore_begin(slot); /* readers see all of these updates or none */
+  percore_row_t in = percore_row(counters->ports, port_row[port]);
+  percore_row_t out = percore_row(counters->ports, port_row[other]);
+  percore_begin(in); /* readers see all of these updates or none */
   percore_add(in, RX_PACKETS, received);
   percore_add(in, RX_BYTES, bytes);
   percore_add(out, TX_PACKETS, sent);
   percore_add(out, TX_DROPS, received - sent);
-  percore_end(slot);
-  percore_add(percore_owned_row(queue_table, queue_row[port][queue]),
-              RX_PACKETS, received);
-  percore_hist_add(in, rx_burst, received);
+  percore_end(in);
+  percore_add(percore_row(counters->queues, queue_row[port][queue]), RX_PACKETS,
+              received);
+  percore_observe(in, RX_BURST, received);
   return received;
 }
 
 static int work(void *argument) {
   uint16_t queue = (uint16_t)(uintptr_t)argument;
   char name[40];
-  percore_slot_t slot;
   snprintf(name, sizeof(name), "lcore %u", rte_lcore_id());
-  /* -1 means the core on which this thread runs. rte_lcore_to_cpu_id() returns
-   * the number of a core within its socket, and an lcore ID may differ from the
+  /* The core on which this thread runs. rte_lcore_to_cpu_id() returns the
+   * number of a core within its socket, and an lcore ID may differ from the
    * number of the CPU that the lcore runs on (--lcores 0@1). */
-  if (percore_attach(region, name, -1, &slot) != 0)
-    perror("percore_attach");
+  percore_slot_t slot = percore_attach(region, name, PERCORE_THIS_CORE);
+  struct counters counters = {percore_table(slot, PORT),
+                              percore_table(slot, QUEUE)};
   struct source source = {.start_tsc = rte_rdtsc(),
                           .per_tick = rate / (double)rte_get_tsc_hz()};
   uint64_t last = source.start_tsc;
   uint16_t n = 0;
   while (!stop) {
     uint64_t now = rte_rdtsc();
-    percore_poll_at(slot, now, n); /* ends the previous round of n packets */
+    percore_poll(slot, n, now); /* ends the previous round of n packets */
     count_round(&rounds[rte_lcore_id()], now - last, n);
     last = now;
     uint16_t max = allowed(&source, now);
-    n = max > 0 ? forward(0, queue, max, slot) : 0;
+    n = max > 0 ? forward(0, queue, max, &counters) : 0;
     source.taken += n;
-    n += forward(1, queue, BURST, slot);
+    n += forward(1, queue, BURST, &counters);
   }
-  percore_detach(region, slot);
   return 0;
 }
 

@@ -13,7 +13,7 @@
  *
  * The program ends on SIGINT or SIGTERM, and after DURATION seconds if this
  * environment variable is set. */
-#include <percore.h>
+#include <percore_tune.h>
 
 #include <math.h>
 #include <pthread.h>
@@ -70,7 +70,7 @@ static const struct percore_table tables[TABLES] = {
 enum { PORTS = 2, QUEUE = 4096, MAX_WORKERS = 64 };
 #define SECOND_NS 1000000000.0
 #define PACKET_NS 4000 /* work per packet */
-#define DOWN UINT32_MAX
+#define DOWN 0         /* the number of no row */
 
 static struct percore_region *region;
 static uint32_t port_rows[PORTS];
@@ -137,14 +137,13 @@ struct worker {
   int number, core;
   pthread_t thread;
   percore_slot_t slot;
-  percore_core_table_t ports, tunnels;
-  percore_histogram_t delay;
+  percore_table_t ports, tunnels;
   unsigned seed;
   double queued[PORTS];
 };
 
-static percore_core_row_t port_row(const struct worker *worker, int port) {
-  return percore_core_row(worker->slot, worker->ports, port_rows[port]);
+static percore_row_t port_row(const struct worker *worker, int port) {
+  return percore_row(worker->ports, port_rows[port]);
 }
 
 /* Queues the `arrived` packets that have arrived since the last poll. Drops
@@ -158,8 +157,8 @@ static void receive(struct worker *worker, double arrived) {
       percore_add(port_row(worker, port), DROPS, (uint64_t)(*queued - QUEUE));
       *queued = QUEUE;
     }
-    percore_updown_add(port_row(worker, port), QUEUED,
-                       (int64_t)(floor(*queued) - before));
+    percore_add(port_row(worker, port), QUEUED,
+                (int64_t)(floor(*queued) - before));
   }
 }
 
@@ -180,7 +179,7 @@ static uint32_t tunnel_of(struct worker *worker) {
 /* Handles a batch of packets from the queue of a port. Returns how many packets
  * it handled. */
 static unsigned handle(struct worker *worker, int port, double rate) {
-  percore_core_row_t row = port_row(worker, port);
+  percore_row_t row = port_row(worker, port);
   double *queued = &worker->queued[port];
   unsigned n = *queued < mode->batch ? (unsigned)*queued : mode->batch;
   uint64_t bytes = 0, delay_ns = (uint64_t)(*queued / rate) + PACKET_NS;
@@ -189,18 +188,18 @@ static unsigned handle(struct worker *worker, int port, double rate) {
   be_busy((int64_t)n * PACKET_NS);
   for (unsigned i = 0; i < n; i++)
     bytes += 64 + (uint64_t)rand_r(&worker->seed) % 1400;
-  percore_begin(worker->slot);
+  percore_begin(row);
   percore_add(row, PACKETS, n);
   percore_add(row, BYTES, bytes);
-  percore_end(worker->slot);
+  percore_end(row);
   percore_add(row, ERRORS, rand_r(&worker->seed) % (port ? 3000 : 300) == 0);
-  percore_updown_add(row, QUEUED, -(int64_t)n);
+  percore_add(row, QUEUED, -(int64_t)n);
   for (unsigned i = 0; i < n; i++)
-    percore_hist_add(row, worker->delay, delay_ns);
+    percore_observe(row, DELAY, delay_ns);
   *queued -= n;
   uint32_t tunnel = tunnel_of(worker);
   if (tunnel != DOWN) {
-    row = percore_core_row(worker->slot, worker->tunnels, tunnel);
+    row = percore_row(worker->tunnels, tunnel);
     percore_add(row, PACKETS, n);
     percore_add(row, BYTES, bytes);
   }
@@ -215,7 +214,7 @@ static void end_nap(struct worker *worker, int64_t began_ns, uint64_t began_tsc,
   uint64_t rounds = (uint64_t)(now_ns() - began_ns) / 50000;
   uint64_t ticks = percore_tsc() - began_tsc;
   for (uint64_t i = 1; i < rounds; i++)
-    percore_poll_at(worker->slot, began_tsc + ticks * i / rounds, n);
+    percore_poll(worker->slot, n, began_tsc + ticks * i / rounds);
 }
 
 /* Waits for the next time to poll. */
@@ -242,11 +241,9 @@ static void *work(void *argument) {
   else /* lets the thread wake up on time; may be refused */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
   prctl(PR_SET_TIMERSLACK, 1);
-  if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)
-    perror("percore_attach");
-  percore_core_table(region, PORT, &worker->ports);
-  percore_core_table(region, TUNNEL, &worker->tunnels);
-  percore_histogram(region, PORT, DELAY, &worker->delay);
+  worker->slot = percore_attach(region, "gateway", worker->core);
+  worker->ports = percore_table(worker->slot, PORT);
+  worker->tunnels = percore_table(worker->slot, TUNNEL);
 
   int64_t polled = now_ns();
   while (!stop) {
@@ -261,11 +258,10 @@ static void *work(void *argument) {
       n = handle(worker, 0, rate) + handle(worker, 1, rate);
       if (mode == &napping && n > 0)
         end_nap(worker, began_ns, began_tsc, 1);
-      percore_poll(worker->slot, n);
+      percore_poll(worker->slot, n, 0);
     }
     rest(worker, polled + mode->period_ns);
   }
-  percore_detach(region, worker->slot);
   return NULL;
 }
 
@@ -279,8 +275,8 @@ static void update_tunnels(void) {
                              130 + 11 * i) < 95 + 9 * i;
     uint32_t row = tunnel_rows[i];
     if (up && row == DOWN) {
-      if (percore_row_add(region, TUNNEL, tunnel_names[i], &row) == 0)
-        __atomic_store_n(&tunnel_rows[i], row, __ATOMIC_RELEASE);
+      row = percore_row_add(region, TUNNEL, tunnel_names[i], 0);
+      __atomic_store_n(&tunnel_rows[i], row, __ATOMIC_RELEASE);
     } else if (!up && row != DOWN) {
       __atomic_store_n(&tunnel_rows[i], DOWN, __ATOMIC_RELEASE);
       percore_row_remove(region, TUNNEL, row, 0);
@@ -291,7 +287,7 @@ static void update_tunnels(void) {
 int main(int argc, char **argv) {
   static struct worker workers[MAX_WORKERS];
   const char *duration = getenv("DURATION");
-  struct percore_options options = {.size = sizeof(options)};
+  struct percore_options options = {0};
   bool nap = argc > 1 && strcmp(argv[1], "--nap") == 0;
   if (nap)
     mode = &napping;
@@ -311,10 +307,9 @@ int main(int argc, char **argv) {
   signal(SIGALRM, on_signal);
   /* On failure, percore_create prints the reason, and the region is a sink:
    * updates go to private memory that no reader sees. */
-  percore_create(&region, "gateway", tables, TABLES, &options);
-  percore_row_add(region, PORT, "eth0", &port_rows[0]);
-  percore_row_add(region, PORT, "eth1", &port_rows[1]);
-  memset(tunnel_rows, 0xff, sizeof(tunnel_rows));
+  region = percore_create("gateway", tables, TABLES, &options);
+  port_rows[0] = percore_row_add(region, PORT, "eth0", 0);
+  port_rows[1] = percore_row_add(region, PORT, "eth1", 0);
   alarm(duration != NULL ? (unsigned)atoi(duration) : 0);
   for (int i = 0; i < worker_count; i++)
     if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
@@ -325,5 +320,5 @@ int main(int argc, char **argv) {
     update_tunnels();
   for (int i = 0; i < worker_count; i++)
     pthread_join(workers[i].thread, NULL);
-  return percore_destroy(region) == 0 ? 0 : 1;
+  return 0;
 }

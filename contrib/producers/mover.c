@@ -7,7 +7,7 @@
  * It takes the loads from the board, which collectd with percore or `percore
  * load --publish` writes, and otherwise measures itself. placed.service, beside
  * this file, places a service once, at its start. */
-#include <percore.h>
+#include <percore_load.h>
 
 #include <err.h>
 #include <pthread.h>
@@ -57,18 +57,17 @@ static void place(struct flow *flow, struct percore_load *load) {
   if (percore_load_best(load, NULL, &core, 1) != 1 || core == flow->core ||
       core >= CPU_SETSIZE)
     return;
-  if (flow->core >= 0 && percore_load_get(load, flow->core) >= 0 &&
-      percore_load_get(load, core) + WORTH_IT >
-          percore_load_get(load, flow->core))
+  struct percore_load_details details = {.size = sizeof(details)};
+  double there = percore_load_get(load, core, &details);
+  double here = percore_load_get(load, flow->core, NULL);
+  if (flow->core >= 0 && here >= 0 && there + WORTH_IT > here)
     return;
   CPU_ZERO(&cores);
   CPU_SET((size_t)core, &cores);
   if (pthread_setaffinity_np(flow->thread, sizeof(cores), &cores) != 0)
     return;
   printf("flow %lu: core %d, load %.2f, by %s\n", (unsigned long)flow->thread,
-         core, percore_load_get(load, core),
-         percore_load_is_board(load) ? "the board"
-                                     : percore_load_source(load, core));
+         core, there, details.from_board ? "the board" : details.source);
   fflush(stdout);
   flow->core = core;
 }

@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <percore.h>
+#include <percore_tune.h>
 
 enum { BATCH = 32, FRAME = 2048, IDLE_ROUNDS = 1000, WAIT_MS = 200 };
 
@@ -84,21 +84,16 @@ static const struct percore_table tables[] = {
 };
 
 static struct percore_region *region;
-static percore_core_table_t interface_table, protocol_table;
-static percore_histogram_t sizes;
+static percore_table_t interface_table, protocol_table;
 static uint32_t interface_row, protocol_row[PROTOCOLS];
 
 static void make_region(const char *interface) {
-  struct percore_options options = {.size = sizeof(options),
-                                    .instance = interface};
+  struct percore_options options = {.instance = interface};
   /* On failure, percore_create prints the reason. */
-  percore_create(&region, "packet", tables, 2, &options);
-  percore_core_table(region, INTERFACE, &interface_table);
-  percore_core_table(region, PROTOCOL, &protocol_table);
-  percore_histogram(region, INTERFACE, SIZES, &sizes);
-  percore_row_add(region, INTERFACE, interface, &interface_row);
+  region = percore_create("packet", tables, 2, &options);
+  interface_row = percore_row_add(region, INTERFACE, interface, 0);
   for (int p = 0; p < PROTOCOLS; p++)
-    percore_row_add(region, PROTOCOL, protocols[p].name, &protocol_row[p]);
+    protocol_row[p] = percore_row_add(region, PROTOCOL, protocols[p].name, 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -130,21 +125,19 @@ static int protocol_of(const unsigned char *frame, unsigned length) {
   return p;
 }
 
-static void count(struct receiver *receiver, int frames, percore_slot_t slot) {
-  percore_core_row_t all =
-      percore_core_row(slot, interface_table, interface_row);
+static void count(struct receiver *receiver, int frames) {
+  percore_row_t all = percore_row(interface_table, interface_row);
   for (int i = 0; i < frames; i++) {
     unsigned length = receiver->messages[i].msg_len;
     int p = protocol_of(receiver->frames[i], length);
-    percore_core_row_t one =
-        percore_core_row(slot, protocol_table, protocol_row[p]);
-    percore_begin(slot); /* readers see all of these updates or none */
+    percore_row_t one = percore_row(protocol_table, protocol_row[p]);
+    percore_begin(all); /* readers see all of these updates or none */
     percore_add(all, PACKETS, 1);
     percore_add(all, BYTES, length);
     percore_add(one, PACKETS, 1);
     percore_add(one, BYTES, length);
-    percore_end(slot);
-    percore_hist_add(all, sizes, length);
+    percore_end(all);
+    percore_observe(all, SIZES, length);
     receiver->packets++;
     receiver->bytes += length;
   }
@@ -153,12 +146,12 @@ static void count(struct receiver *receiver, int frames, percore_slot_t slot) {
 /* Adds the frames that the kernel dropped since the last call: each read resets
  * the kernel's count to 0.
  */
-static void count_drops(struct receiver *receiver, percore_slot_t slot) {
+static void count_drops(struct receiver *receiver) {
   struct tpacket_stats stats;
   socklen_t size = sizeof(stats);
   if (getsockopt(receiver->socket, SOL_PACKET, PACKET_STATISTICS, &stats,
                  &size) == 0)
-    percore_add(percore_core_row(slot, interface_table, interface_row), DROPS,
+    percore_add(percore_row(interface_table, interface_row), DROPS,
                 stats.tp_drops);
 }
 
@@ -169,13 +162,13 @@ static void receive(struct receiver *receiver, percore_slot_t slot) {
                           MSG_DONTWAIT | MSG_TRUNC, NULL);
     if (frames < 0)
       frames = 0;
-    count(receiver, frames, slot);
-    percore_poll(slot, (uint64_t)frames);
+    count(receiver, frames);
+    percore_poll(slot, (uint64_t)frames, 0);
     idle = frames > 0 ? 0 : idle + 1;
     if (idle < IDLE_ROUNDS)
       continue;
     struct pollfd ready = {.fd = receiver->socket, .events = POLLIN};
-    count_drops(receiver, slot);
+    count_drops(receiver);
     percore_sleep(slot);
     poll(&ready, 1, WAIT_MS);
     percore_wake(slot);
@@ -235,15 +228,13 @@ int main(int argc, char **argv) {
   make_region(argv[1]);
   if (core >= 0 && pin(core) != 0)
     return fail("cannot run on that core");
-  percore_slot_t slot;
-  if (percore_attach(region, argv[1], core, &slot) != 0)
-    perror("percore_attach");
+  percore_slot_t slot = percore_attach(region, argv[1], core);
+  interface_table = percore_table(slot, INTERFACE);
+  protocol_table = percore_table(slot, PROTOCOL);
   puts("receiving");
   fflush(stdout);
   receive(&receiver, slot);
   printf("counted rx_packets %" PRIu64 " rx_bytes %" PRIu64 "\n",
          receiver.packets, receiver.bytes);
-  percore_detach(region, slot);
-  percore_destroy(region);
   return 0;
 }

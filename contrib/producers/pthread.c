@@ -7,7 +7,7 @@
  *
  * The program ends on SIGINT or SIGTERM, and after DURATION seconds if this
  * environment variable is set. */
-#include <percore.h>
+#include <percore_tune.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -77,45 +77,38 @@ static void *work(void *argument) {
   /* Each thread makes its handles once. If a call fails, its handle is a sink:
    * updates go to private memory that no reader sees, and packets are still
    * forwarded. */
-  percore_slot_t slot;
-  percore_core_table_t ports;
-  percore_histogram_t packet_time;
-  if (percore_attach(region, "worker", core, &slot) != 0)
-    perror("percore_attach");
-  percore_core_table(region, PORT, &ports);
-  percore_histogram(region, PORT, PACKET_TIME, &packet_time);
+  percore_slot_t slot = percore_attach(region, "worker", core);
+  percore_table_t ports = percore_table(slot, PORT);
 
   for (unsigned port = 0; !stop; port = (port + 1) % PORTS) {
     unsigned n = receive(&seed, sizes);
-    percore_core_row_t row = percore_core_row(slot, ports, port_rows[port]);
-    percore_updown_add(row, QUEUED, n);
+    percore_row_t row = percore_row(ports, port_rows[port]);
+    percore_add(row, QUEUED, n);
     for (unsigned i = 0; i < n; i++) {
       uint64_t start = percore_tsc();
       /* Counters that change between percore_begin and percore_end change
        * together for readers: no reader sees the packet without its bytes. */
-      percore_begin(slot);
+      percore_begin(row);
       percore_add(row, PACKETS, 1);
       percore_add(row, BYTES, sizes[i]);
-      percore_end(slot);
-      percore_hist_add(row, packet_time, percore_tsc() - start);
+      percore_end(row);
+      percore_observe(row, PACKET_TIME, percore_tsc() - start);
     }
-    percore_updown_add(row, QUEUED, -(int64_t)n);
+    percore_add(row, QUEUED, -(int64_t)n);
     /* Call this once per round: the round counts as busy if n > 0. */
-    percore_poll(slot, n);
+    percore_poll(slot, n, 0);
     if (n == 0) {
       percore_sleep(slot);
       usleep(50);
       percore_wake(slot);
     }
   }
-  percore_detach(region, slot);
   return NULL;
 }
 
 int main(int argc, char **argv) {
   const char *duration = getenv("DURATION"), *instance = getenv("INSTANCE");
-  struct percore_options options = {.size = sizeof(options),
-                                    .instance = instance};
+  struct percore_options options = {.instance = instance};
   pthread_t workers[MAX_WORKERS];
   int count = 0;
   bool usable = argc >= 2 && argc <= MAX_WORKERS;
@@ -129,11 +122,11 @@ int main(int argc, char **argv) {
   signal(SIGTERM, on_signal);
   signal(SIGALRM, on_signal);
   /* On failure, percore_create prints the reason, and the region is a sink. */
-  percore_create(&region, "pthread", tables, TABLES, &options);
+  region = percore_create("pthread", tables, TABLES, &options);
   for (int p = 0; p < PORTS; p++) {
     char name[24];
     snprintf(name, sizeof(name), "port%d", p);
-    percore_row_add(region, PORT, name, &port_rows[p]);
+    port_rows[p] = percore_row_add(region, PORT, name, 0);
   }
   alarm(duration != NULL ? (unsigned)atoi(duration) : 0);
   for (int i = 1; i < argc; i++)
@@ -142,5 +135,5 @@ int main(int argc, char **argv) {
       count++;
   for (int i = 0; i < count; i++)
     pthread_join(workers[i], NULL);
-  return percore_destroy(region) == 0 ? 0 : 1;
+  return 0;
 }

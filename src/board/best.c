@@ -8,9 +8,9 @@
  * is left, because two hardware threads share one physical core. */
 static double room_of(const struct percore_load *load, int core,
                       const struct percore_load_choice *choice, size_t by) {
-  double sibling = percore_load_get_sibling(load, core);
+  double sibling = load_busiest_sibling(load, core);
   double figure = load_figure(load, core, by);
-  if (percore_load_get(load, core) < 0 ||
+  if (percore_load_get(load, core, NULL) < 0 ||
       (choice->avoid_isolated &&
        load_figure(load, core, BOARD_COLUMN(isolated)) > 0) ||
       (choice->node != NULL &&
@@ -36,7 +36,8 @@ static size_t column_of(const struct percore_load *load,
 static void learn(struct percore_load *load) {
   if (load->learned)
     return;
-  percore_load_get_all(load, load->room, load->cores_len);
+  for (int core = 0; core < load->cores_len; core++)
+    load->room[core] = percore_load_get(load, core, NULL);
   chooser_learn(load->chooser, load->room);
   load->learned = true;
 }

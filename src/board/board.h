@@ -6,7 +6,7 @@
  *   publish     writes the board; used by the plugin and `percore load`
  *   read        reads the board
  *   choose      which core to choose
- *   load, best  the public loads of percore.h
+ *   load, best  the public loads of percore_load.h
  *
  * The board is an ordinary region with one table, `cores`: `percore top board`
  * shows it. Each core that is measured has a row, whose number and key are the
@@ -22,7 +22,9 @@
 #define PERCORE_BOARD_BOARD_H
 
 #include "cycles/figures.h"
-#include "percore.h"
+#include "percore_load.h"
+#include "percore_reader.h"
+#include "percore_tune.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -33,7 +35,7 @@
  * columns after the averages. */
 struct board_core {
   double load, load_trough, load_peak; /* of the interval, 0 to 1 */
-  double load_low, load_high; /* its bounds, see percore_load_get_low */
+  double load_low, load_high; /* its bounds, see percore_load.h */
   double room;                /* see core_figures; else 1 - load */
   double steal, frequency_hz; /* frequency 0: unknown */
   double node;                /* of memory */

@@ -339,10 +339,6 @@ int percore_load_update(struct percore_load *load) {
   return status == 0 || status == -ESTALE ? 0 : load_failed(-status);
 }
 
-int percore_load_is_board(const struct percore_load *load) {
-  return load->engine == NULL;
-}
-
 /* As load_figure, but the board also has cores that were not asked for. */
 static double get(const struct percore_load *load, int core, size_t column) {
   bool is_wanted =
@@ -350,21 +346,7 @@ static double get(const struct percore_load *load, int core, size_t column) {
   return load_figure(load, is_wanted ? core : -1, column);
 }
 
-#define GETTER(name, member)                                                   \
-  double name(const struct percore_load *load, int core) {                     \
-    return get(load, core, BOARD_COLUMN(member));                              \
-  }
-GETTER(percore_load_get, load)
-GETTER(percore_load_get_low, load_low)
-GETTER(percore_load_get_high, load_high)
-
-void percore_load_get_all(const struct percore_load *load, double *loads,
-                          int n) {
-  for (int core = 0; core < n; core++)
-    loads[core] = get(load, core, BOARD_COLUMN(load));
-}
-
-double percore_load_get_sibling(const struct percore_load *load, int core) {
+double load_busiest_sibling(const struct percore_load *load, int core) {
   double most = -1, next = load_figure(load, core, BOARD_COLUMN(sibling));
   for (int i = 0; i < SIBLINGS_MAX && next >= 0 && next < load->cores_len &&
                   (int)next != core;
@@ -375,28 +357,33 @@ double percore_load_get_sibling(const struct percore_load *load, int core) {
   return most;
 }
 
-double percore_load_frequency(const struct percore_load *load, int core) {
+static struct percore_load_details details_of(const struct percore_load *load,
+                                              int core, bool known) {
+  double source = get(load, core, BOARD_COLUMN(source)) + SOURCE_NONE;
+  double time_ns = get(load, core, BOARD_COLUMN(time_ns));
   double frequency_hz = get(load, core, BOARD_COLUMN(frequency_hz));
-  return frequency_hz > 0 ? frequency_hz : -1;
+  return (struct percore_load_details){
+      .low = get(load, core, BOARD_COLUMN(load_low)),
+      .high = get(load, core, BOARD_COLUMN(load_high)),
+      .window = known ? get(load, core, BOARD_COLUMN(interval_ns)) / 1e9 : -1,
+      .age = known ? ((double)now_ns(load) - time_ns) / 1e9 : -1,
+      .sibling = load_busiest_sibling(load, core),
+      .frequency = frequency_hz > 0 ? frequency_hz : -1,
+      .source = source_name((enum source_kind)source),
+      .proof = proof_name((enum proof)get(load, core, BOARD_COLUMN(proof))),
+      .from_board = load->engine == NULL};
 }
 
-double percore_load_get_window(const struct percore_load *load, int core,
-                               double *age) {
-  if (percore_load_get(load, core) < 0)
-    return -1;
-  if (age != NULL)
-    *age =
-        ((double)now_ns(load) - get(load, core, BOARD_COLUMN(time_ns))) / 1e9;
-  return get(load, core, BOARD_COLUMN(interval_ns)) / 1e9;
-}
-
-const char *percore_load_source(const struct percore_load *load, int core) {
-  return source_name(
-      (enum source_kind)(get(load, core, BOARD_COLUMN(source)) + SOURCE_NONE));
-}
-
-const char *percore_load_proof(const struct percore_load *load, int core) {
-  return proof_name((enum proof)get(load, core, BOARD_COLUMN(proof)));
+double percore_load_get(const struct percore_load *load, int core,
+                        struct percore_load_details *details) {
+  double loaded = get(load, core, BOARD_COLUMN(load));
+  if (details != NULL && details->size >= sizeof(details->size)) {
+    struct percore_load_details known = details_of(load, core, loaded >= 0);
+    size_t size = details->size < sizeof(known) ? details->size : sizeof(known);
+    known.size = details->size;
+    memcpy(details, &known, size);
+  }
+  return loaded;
 }
 
 int percore_load_count(const struct percore_load *load) {

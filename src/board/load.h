@@ -1,4 +1,4 @@
-/* load: the loads of percore.h, from the board or from counters. load.c
+/* load: the loads of percore_load.h, from the board or from counters. load.c
  * measures and reads them, best.c chooses cores by them. */
 #ifndef PERCORE_BOARD_LOAD_H
 #define PERCORE_BOARD_LOAD_H
@@ -53,6 +53,8 @@ static inline int load_failed(int error) {
 /* Returns a figure of a core, or that of an unknown core if there is no such
  * core. */
 double load_figure(const struct percore_load *load, int core, size_t column);
+
+double load_busiest_sibling(const struct percore_load *load, int core);
 
 /* As percore_load_open, but returns 0 or -errno. Tests supply machines of their
  * own, which must outlive the load; NULL: this machine. */

@@ -23,7 +23,7 @@ struct board {
   atomic_bool is_created;
   /* The creator's until then. */
   struct percore_region *region; /* NULL: there was no picture yet */
-  percore_owned_table_t rows;
+  percore_table_t rows;
   bool *has_row; /* of each core */
 };
 
@@ -48,7 +48,7 @@ void board_close(struct board *board) {
 }
 
 static struct percore_region_status status_of(const struct board *board) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   percore_status(board->region, &status);
   return status;
 }
@@ -74,10 +74,8 @@ static void *create(void *argument) {
       .field_count = (uint32_t)(BOARD_AVERAGE + board->periods_len),
       .max_rows = board->cores_len,
       .flags = PERCORE_CONSISTENT};
-  const struct percore_options options = {.size = sizeof(options),
-                                          .quiet = 1,
-                                          .all_users =
-                                              board->readers == BOARD_ALL};
+  const struct percore_options options = {
+      .quiet = 1, .all_users = board->readers == BOARD_ALL};
   for (int i = 0; i <= SOURCES; i++)
     sources[i] = source_name((enum source_kind)(SOURCE_NONE + i));
   for (int i = 0; i <= PROOF_REFUTED; i++)
@@ -90,13 +88,14 @@ static void *create(void *argument) {
     loadavg_name(names[i], "load", board->period_s[i]);
     fields[BOARD_AVERAGE + i].name = names[i];
   }
-  if (percore_create(&board->region, BOARD_NAME, &table, 1, &options) != 0) {
+  board->region = percore_create(BOARD_NAME, &table, 1, &options);
+  if (errno != 0) {
     struct percore_region_status status = status_of(board);
     journal_say(&board->journal,
                 status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
                 "the board is not published: %s", status.reason);
   }
-  percore_owned_table(board->region, 0, &board->rows);
+  board->rows = percore_table(percore_this_slot(board->region), 0);
   atomic_store(&board->is_created, true);
   return NULL;
 }
@@ -157,15 +156,15 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
   }
   board->has_row[number] =
       board->has_row[number] ||
-      percore_row_add_at(board->region, 0, number, NULL, number) == 0;
+      percore_row_add_at(board->region, 0, number + 1, NULL, number) == 0;
   if (!board->has_row[number])
     return;
-  percore_owned_row_t handle = percore_owned_row(board->rows, number);
-  percore_row_begin(handle);
+  percore_row_t handle = percore_row(board->rows, number + 1);
+  percore_begin(handle);
   for (uint32_t i = 0; i < BOARD_AVERAGE + snapshot->periods_len; i++)
     percore_set(handle, i,
                 llround(board_figure(&row, i) * board_column(i)->scale));
-  percore_row_end(handle);
+  percore_end(handle);
 }
 
 void board_publish(struct board *board, const struct snapshot *snapshot,

@@ -73,8 +73,8 @@ static bool read_row(const struct board_reader *reader, int number,
                      struct board_core *row) {
   uint64_t cells[BOARD_COLUMNS];
   bool is_possible = true;
-  if (percore_read_row(reader->reader, 0, (uint32_t)number, PERCORE_TOTAL, NULL,
-                       0, cells, BOARD_COLUMNS) != 0)
+  if (percore_read_row(reader->reader, 0, (uint32_t)number + 1, PERCORE_TOTAL,
+                       NULL, 0, cells, BOARD_COLUMNS) != 0)
     return false;
   for (size_t i = 0; i < reader->columns_len; i++) {
     const struct board_column *column = board_column(i);
@@ -132,7 +132,8 @@ size_t board_reader_average(const struct board_reader *reader,
                             double period_s) {
   char name[LOADAVG_NAME_SIZE];
   loadavg_name(name, "load", period_s);
-  int64_t column = percore_reader_find_field(reader->reader, 0, name);
+  int64_t column =
+      percore_reader_find(reader->reader, PERCORE_FIND_FIELD, 0, name);
   return column >= 0 && (size_t)column < reader->columns_len ? (size_t)column
                                                              : BOARD_COLUMNS;
 }

@@ -27,11 +27,11 @@
  *   engine    reads all cores once and keeps running totals per core
  *   figures   turns totals into loads, load averages and aggregates
  *   sampler   runs engine and figures in a thread
- *   load      the public loads of percore.h
+ *   load      the public loads of percore_load.h
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a
  * count, the count or -errno. A function that returns a new object returns NULL
- * if out of memory. An unknown figure is NAN. Only the functions of percore.h
+ * if out of memory. An unknown figure is NAN. Only the functions of percore_load.h
  * set errno and return -1. Messages for the operator go to the journal. */
 #ifndef PERCORE_ENGINE_H
 #define PERCORE_ENGINE_H

@@ -1,6 +1,6 @@
 noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
-	src/percore.h \
+	src/percore_load.h \
 	src/base/affinity.h \
 	src/base/array.h \
 	src/base/bpf.h \

@@ -49,22 +49,17 @@ say_of(struct map_feed *feed, const char *format, ...) {
 
 /* Adds feed->growth to a row. */
 static void add_growth(struct map_feed *feed, uint32_t row) {
-  struct map_publisher *publisher = feed->publisher;
   const uint64_t *growth = feed->growth;
   const struct map_fields *fields = &feed->fields;
-  percore_owned_row_t owned = percore_owned_row(feed->owned, row);
   for (uint32_t copy = 0; copy < feed->map.copies; copy++) {
-    percore_core_row_t core =
-        percore_core_row(publisher->slots[copy], feed->core, row);
+    percore_row_t into =
+        percore_row(feed->tables[feed->is_per_cpu ? copy : 0], row);
     uint32_t column = 0;
     for (size_t f = 0; f < fields->len; f++, growth++) {
       if (fields->list[f].is_withheld)
         continue;
       column += fields->list[f].bucket == 1; /* that of the value 0 */
-      if (map_is_per_cpu(&feed->map.info))
-        percore_add(core, column, *growth);
-      else
-        percore_add(owned, column, *growth);
+      percore_add(into, column, *growth);
       column++;
     }
   }
@@ -108,7 +103,7 @@ static bool was_not_read(void *context, const struct map_entry *entry) {
 }
 
 void map_feed_remove_rows(struct map_feed *feed) {
-  for (uint32_t row = 0; row < feed->room; row++)
+  for (uint32_t row = 1; row <= feed->room; row++)
     if (feed->users[row] > 0) {
       percore_row_remove(feed->publisher->region, feed->number, row,
                          PERCORE_NO_UPDATE_IN_FLIGHT);
@@ -134,7 +129,7 @@ static bool same_fields(const struct map_fields *a,
 static int meet(struct map_feed *feed, char why[WHY_SIZE]) {
   const struct map *map = &feed->map;
   struct map_fields before = feed->fields;
-  bool was_per_cpu = feed->core.stride != 0; /* 0: not its kind of table */
+  bool was_per_cpu = feed->is_per_cpu;
   feed->fields = (struct map_fields){0};
   int status = map_feed_learn(feed, why);
   bool fits = same_fields(&before, &feed->fields) &&
@@ -303,11 +298,9 @@ static bool enter_row(struct look *look, size_t number, bool from_zero) {
   struct map_entry *entry = &feed->known.list[number];
   char name[MAP_ROW_NAME_SIZE];
   name_row(feed, map_known_key(&feed->known, number), name);
-  if (percore_row_add(feed->publisher->region, feed->number, name,
-                      &entry->row) != 0 &&
-      errno != EEXIST) {
+  entry->row = percore_row_add(feed->publisher->region, feed->number, name, 0);
+  if (entry->row == MAP_NO_ROW) {
     look->failed = true;
-    entry->row = MAP_NO_ROW;
     return false;
   }
   entry->is_new = false;
@@ -428,4 +421,5 @@ void map_feed_free(struct map_feed *feed) {
   map_known_free(&feed->known);
   free(feed->growth);
   free(feed->users);
+  free(feed->tables);
 }

@@ -6,7 +6,7 @@
 #include "growth.h"
 #include "keys.h"
 #include "known.h"
-#include "percore.h"
+#include "percore_tune.h"
 #include "publish.h"
 
 #define MAP_SAID_SIZE 512
@@ -39,8 +39,8 @@ struct map_feed {
   uint32_t room;    /* how many rows it can have */
   uint32_t number;  /* its index in the region */
   uint32_t *users;  /* for each row: how many entries count in it */
-  percore_core_table_t core;
-  percore_owned_table_t owned;
+  bool is_per_cpu;
+  percore_table_t *tables; /* for each copy; 1 if the table is not per core */
 };
 
 struct map_publisher {

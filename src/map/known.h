@@ -5,7 +5,7 @@
 
 #include "base/key_index.h"
 
-#define MAP_NO_ROW UINT32_MAX
+#define MAP_NO_ROW 0
 
 struct map_entry {
   uint32_t row;  /* row number in the region's table, or MAP_NO_ROW */

@@ -36,9 +36,9 @@ static bool create_region(struct map_publisher *publisher,
                           const struct percore_table *tables, uint32_t len,
                           char line[MAP_SAID_SIZE]) {
   const struct map_publisher_options *options = &publisher->options;
-  struct percore_options create = {
-      .size = sizeof(create), .runtime_dir = options->runtime_dir, .quiet = 1};
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_options create = {.runtime_dir = options->runtime_dir,
+                                   .quiet = 1};
+  struct percore_region_status status;
   int used = snprintf(line, MAP_SAID_SIZE, "region %s: ", options->region);
   char *why = line + used;
   size_t size = MAP_SAID_SIZE - (size_t)used;
@@ -49,19 +49,21 @@ static bool create_region(struct map_publisher *publisher,
     return false;
   }
   create.cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1;
-  if (percore_create(&publisher->region, options->region, tables, len,
-                     &create) != 0) {
+  publisher->region = percore_create(options->region, tables, len, &create);
+  if (errno != 0) {
     percore_status(publisher->region, &status);
     snprintf(line, MAP_SAID_SIZE, "%s", status.reason);
     return false;
   }
-  for (size_t i = 0; i < publisher->cores_len; i++)
-    if (percore_attach(publisher->region, "map", publisher->cores[i],
-                       &publisher->slots[i]) != 0) {
+  for (size_t i = 0; i < publisher->cores_len; i++) {
+    publisher->slots[i] =
+        percore_attach(publisher->region, "map", publisher->cores[i]);
+    if (errno != 0) {
       snprintf(why, size, "cannot count for core %d: %s", publisher->cores[i],
                strerror(errno));
       return false;
     }
+  }
   line[0] = '\0';
   return true;
 }
@@ -69,12 +71,21 @@ static bool create_region(struct map_publisher *publisher,
 static void close_region(struct map_publisher *publisher) {
   if (publisher->region == NULL)
     return;
-  for (size_t i = 0; i < publisher->cores_len; i++)
-    percore_detach(publisher->region, publisher->slots[i]);
   percore_destroy(publisher->region);
   publisher->region = NULL;
   for (size_t i = 0; i < publisher->len; i++)
     publisher->feeds[i].columns = publisher->feeds[i].room = 0;
+}
+
+/* Returns false if out of memory. */
+static bool make_tables(struct map_feed *feed) {
+  struct map_publisher *publisher = feed->publisher;
+  size_t count = feed->is_per_cpu ? publisher->cores_len : 1;
+  free(feed->tables);
+  feed->tables = calloc(count, sizeof(*feed->tables));
+  for (size_t i = 0; feed->tables != NULL && i < count; i++)
+    feed->tables[i] = percore_table(publisher->slots[i], feed->number);
+  return feed->tables != NULL;
 }
 
 static void enter_region(struct map_publisher *publisher) {
@@ -83,12 +94,8 @@ static void enter_region(struct map_publisher *publisher) {
     if (map_feed_columns(feed) == 0)
       continue;
     map_feed_remove_rows(feed); /* entries need rows in the new region */
-    feed->columns = map_feed_columns(feed);
     feed->room = map_feed_max_rows(feed);
-    if (map_is_per_cpu(&feed->map.info))
-      percore_core_table(publisher->region, feed->number, &feed->core);
-    else
-      percore_owned_table(publisher->region, feed->number, &feed->owned);
+    feed->columns = make_tables(feed) ? map_feed_columns(feed) : 0;
   }
 }
 
@@ -109,7 +116,7 @@ static void make_region(struct map_publisher *publisher) {
     uint32_t fields_len;
     struct percore_field *fields = region_fields(feed, &fields_len);
     free(feed->users);
-    feed->users = calloc(map_feed_max_rows(feed), sizeof(uint32_t));
+    feed->users = calloc(map_feed_max_rows(feed) + 1, sizeof(uint32_t));
     complete &= fields != NULL && feed->users != NULL;
     tables[len] = (struct percore_table){.name = feed->table.name,
                                          .storage = per_cpu ? PERCORE_PER_CORE
@@ -118,7 +125,7 @@ static void make_region(struct map_publisher *publisher) {
                                          .field_count = fields_len,
                                          .max_rows = map_feed_max_rows(feed),
                                          .row_name_size = MAP_ROW_NAME_SIZE};
-    feed->core = (percore_core_table_t){0};
+    feed->is_per_cpu = per_cpu;
     feed->number = len++;
   }
   char line[MAP_SAID_SIZE] = "";

@@ -126,7 +126,7 @@ static double at_most_one(double load, int core, struct region_watch *watch) {
                 "the workers of core %d were useful for %.0f %% of its time; "
                 "100 %% is reported. A thread that counts for a core must be "
                 "pinned to it, and pass times of percore_tsc to "
-                "percore_poll_at. `percore top REGION -t core` shows the "
+                "percore_poll. `percore top REGION -t core` shows the "
                 "workers.",
                 core, load * 100);
   return load < 1 ? load : 1;

@@ -110,7 +110,7 @@ bool poller_connect(struct poller_server *server) {
 
 void poller_forget(struct poller_server *server) {
   for (size_t i = 0; i < server->len; i++)
-    poller_thread_forget(server, &server->threads[i]);
+    poller_thread_forget(&server->threads[i]);
   server->len = 0; /* its lcores may have other cores */
   server->is_percent = false;
   close(server->tasks);

@@ -14,6 +14,7 @@
 #include "region/memory.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -176,32 +177,33 @@ void poller_thread_tell(struct poller_server *server, uint64_t id,
  * The region
  */
 
+static void make_region(struct pollers *pollers) {
+  const struct percore_options options = {
+      .extra_slots = EXTRA_SLOTS, .cores = region_possible_cores(), .quiet = 1};
+  struct percore_region_status status;
+  pollers->region = percore_create(POLLERS_REGION, NULL, 0, &options);
+  if (errno == 0)
+    return;
+  percore_status(pollers->region, &status);
+  journal_say(&pollers->options.journal, JOURNAL_WARNING, "%s", status.reason);
+}
+
 static void attach(struct poller_server *server, struct poller_thread *thread,
                    uint64_t since_tsc) {
   struct pollers *pollers = server->pollers;
-  const struct percore_options options = {.size = sizeof(options),
-                                          .extra_slots = EXTRA_SLOTS,
-                                          .cores = region_possible_cores(),
-                                          .quiet = 1};
-  struct percore_region_status status = {.size = sizeof(status)};
   char name[64];
   snprintf(name, sizeof(name), "%s/%" PRIu64, server->name, thread->id);
-  if (pollers->region == NULL &&
-      percore_create(&pollers->region, POLLERS_REGION, NULL, 0, &options) !=
-          0) {
-    percore_status(pollers->region, &status);
-    journal_say(&pollers->options.journal, JOURNAL_WARNING, "%s",
-                status.reason);
-  }
-  thread->is_attached =
-      percore_attach(pollers->region, name, thread->core, &thread->slot) == 0;
-  struct percore_slot_head *head = thread->slot.head;
-  percore_cell_set_(&head->origin_tsc, 0, since_tsc - head->total_cycles);
+  if (pollers->region == NULL)
+    make_region(pollers);
+  thread->slot = percore_attach(pollers->region, name, thread->core);
+  thread->is_attached = errno == 0;
+  struct percore_slot_head *head = thread->slot.seat->head;
+  percore_own_set_(&head->origin_tsc, since_tsc - head->total_cycles);
 }
 
-static void detach(struct poller_server *server, struct poller_thread *thread) {
+static void detach(struct poller_thread *thread) {
   if (thread->is_attached)
-    percore_detach(server->pollers->region, thread->slot);
+    percore_detach(thread->slot);
   thread->is_attached = false;
 }
 
@@ -223,26 +225,25 @@ void poller_thread_join(struct poller_server *server,
                                     : thread->share;
   thread->is_odd = ran + absent < thread->claim / 2;
   if (isnan(thread->share)) {
-    detach(server, thread);
+    detach(thread);
     return;
   }
   if (!thread->is_attached)
     attach(server, thread, last->at_tsc);
-  struct percore_slot_head *head = thread->slot.head;
-  percore_begin(thread->slot);
+  struct percore_slot_head *head = thread->slot.seat->head;
+  percore_sequence_begin_(&head->sequence);
   percore_own_add_(&head->busy_cycles, (uint64_t)(share * ran * ticks));
   percore_own_add_(&head->absent_cycles, (uint64_t)(absent * ticks));
   percore_own_add_(&head->sleep_cycles, (uint64_t)((1 - ran - absent) * ticks));
   percore_own_add_(&head->total_cycles, total);
   percore_own_add_(&head->checked_cpu_ns, (uint64_t)(ran * wall_ns));
-  percore_cell_set_(&head->checked_sleep, 0, head->sleep_cycles);
-  percore_cell_set_(&head->checked_tsc, 0, cpu->at_tsc);
-  percore_end(thread->slot);
+  percore_own_set_(&head->checked_sleep, head->sleep_cycles);
+  percore_own_set_(&head->checked_tsc, cpu->at_tsc);
+  percore_sequence_end_(&head->sequence);
 }
 
-void poller_thread_forget(struct poller_server *server,
-                          struct poller_thread *thread) {
-  detach(server, thread);
+void poller_thread_forget(struct poller_thread *thread) {
+  detach(thread);
   thread->tid = 0;
   thread->told_tsc = 0;
 }
@@ -253,9 +254,9 @@ void poller_join(struct poller_server *server) {
     struct poller_thread *thread = &server->threads[i];
     struct poller_cpu_time last = thread->cpu;
     if (!thread->is_told)
-      poller_thread_forget(server, thread);
+      poller_thread_forget(thread);
     else if (thread->tid == 0 || !read_cpu_time(server, thread)) {
-      detach(server, thread);
+      detach(thread);
       thread->tid = 0;
     } else if (last.at_ns != 0)
       poller_thread_join(server, thread, &last);

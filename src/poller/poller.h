@@ -21,7 +21,7 @@
 #include "base/names.h"
 #include "cycles/journal.h"
 #include "cycles/sampling_thread.h"
-#include "percore.h"
+#include "percore_tune.h"
 
 #include <limits.h>
 #include <sys/socket.h>
@@ -142,7 +142,6 @@ void poller_thread_join(struct poller_server *server,
                         struct poller_thread *thread,
                         const struct poller_cpu_time *last);
 /* Forgets what it did before. */
-void poller_thread_forget(struct poller_server *server,
-                          struct poller_thread *thread);
+void poller_thread_forget(struct poller_thread *thread);
 
 #endif

@@ -50,6 +50,8 @@ static void after_fork_in_child(void) {
       continue; /* a sink already */
     r->is_child = true;
     region_forget_slot();
+    if (r->inherit)
+      region_seats_fork(r);
     /* Otherwise the child would count in its parent's region or slots. */
     if (!(r->inherit ? region_owners_fork(r)
                      : region_memory_drop(r->map, r->size, r->is_forked)))
@@ -83,9 +85,7 @@ static int map_file(struct percore_region *region, int fd) {
     region->is_forked = madvise(region->map, region->size, MADV_DONTFORK) != 0;
   if (region->page_size == REGION_HUGE_PAGE)
     (void)madvise(region->map, region->size, MADV_HUGEPAGE);
-  region->sink_block = region_memory_sink(region->block_stride);
-  return region->sink_block != NULL && (!region->inherit || region->again) ? 0
-                                                                           : -1;
+  return !region->inherit || region->again != NULL ? 0 : -1;
 }
 
 static int provide_directory(struct percore_region *region) {
@@ -114,7 +114,12 @@ static int make_state(struct percore_region *region) {
   region->state = calloc(region->table_count, sizeof(*region->state));
   region->sums = calloc(2 * (size_t)columns, sizeof(*region->sums));
   region->cells = region->sums + columns;
-  return region->state != NULL && region->sums != NULL
+  region->places =
+      calloc((region->header->slot_count + 1ull) * region->table_count,
+             sizeof(*region->places));
+  return region->state != NULL && region->sums != NULL &&
+                 region->places != NULL &&
+                 region_places_make(region, region->header->slot_count)
              ? region_owners_init(region)
              : -1;
 }
@@ -129,8 +134,12 @@ static int begin_tables(struct percore_region *region) {
     if (region_provide(region, table->live_offset,
                        sizeof(struct region_table_live)) != 0)
       return -1;
-    if (!(table->flags & REGION_TABLE_SINGLE))
+    if (!(table->flags & REGION_TABLE_SINGLE)) {
+      /* the row that is a sink */
+      if (region_provide(region, table->single_offset, table->row_stride) != 0)
+        return -1;
       continue;
+    }
     if (region_provide_rows(region, t, 1) != 0)
       return -1;
     region_row_begin_single(region, t);
@@ -145,14 +154,11 @@ static void free_region(struct percore_region *region) {
     if (region->state[t].removed != NULL)
       munmap(region->state[t].removed, region->state[t].removed_size);
   }
-  if (region->map != NULL)
-    munmap(region->map, region->size);
-  if (region->again != NULL)
-    munmap(region->again, region->size);
-  if (region->sink_block != NULL)
-    munmap(region->sink_block, region->block_stride);
   if (region->owners != NULL)
     munmap(region->owners, region->owners_size);
+  region_seats_free(region);
+  if (region->places != NULL)
+    region_places_free(region);
   free(region->header);
   free(region->tables);
   free(region->fields);
@@ -161,6 +167,10 @@ static void free_region(struct percore_region *region) {
   free(region->state);
   free(region->sums);
   free(region->grace.slots);
+  if (region->map != NULL)
+    munmap(region->map, region->size);
+  if (region->again != NULL)
+    munmap(region->again, region->size);
   pthread_mutex_destroy(&region->mutex);
   free(region);
   errno = saved;
@@ -250,6 +260,8 @@ make_planned(const char *name, struct region_plan *plan,
                                     .fields = plan->fields,
                                     .strings = plan->strings,
                                     .table_count = header->table_count};
+  region->no_seat = (struct seat){
+      .handle = {region_sink_head}, .region = region, .slot = SEAT_SINK};
   struct region_plan written = *plan;
   *plan = (struct region_plan){.tables = NULL};
   pthread_mutex_init(&region->mutex, NULL);
@@ -264,8 +276,7 @@ make_planned(const char *name, struct region_plan *plan,
 
 /* Returns NULL with a fault or errno on failure. */
 static struct percore_region *make_region(const char *name,
-                                          const struct percore_table *tables,
-                                          uint32_t table_count,
+                                          const struct region_records *records,
                                           const struct percore_options *options,
                                           struct region_fault *fault) {
   struct region_plan plan;
@@ -274,8 +285,8 @@ static struct percore_region *make_region(const char *name,
       options->cores != 0 ? options->cores : region_possible_cores();
   uint64_t page_size =
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
-  if (region_plan_make(&plan, name, tables, table_count, options, cores,
-                       page_size, fault) == 0)
+  if (region_plan_take(&plan, name, records, options, cores, page_size,
+                       fault) == 0)
     region = make_planned(name, &plan, options);
   region_plan_free(&plan);
   return region;
@@ -290,45 +301,52 @@ static uint32_t default_extra_slots(bool inherit) {
   return threads < least ? least : threads < MOST ? threads : MOST;
 }
 
-/* Copies the options that the application's version of percore.h defines, and
- * sets newer options to their defaults. Returns false and sets *fault if
- * options.size is not set. */
+/* The options that the application's version of percore.h defines; newer ones
+ * have their defaults. */
 static bool take_options(struct percore_options *options,
-                         const struct percore_options *given,
+                         const struct percore_options *given, size_t size,
                          struct region_fault *fault) {
   *options = (struct percore_options){0};
-  if (!sized_copy(options, sizeof(*options), given))
-    return region_fails(
-        fault, EINVAL,
-        given->size > sizeof(*options) && given->size <= SIZED_MOST
-            ? SIZED_NEWER
-            : "set options.size to sizeof(struct percore_options)");
+  if (given != NULL && !sized_take(options, sizeof(*options), given, size))
+    return region_fails(fault, EINVAL, SIZED_NEWER);
   if (options->extra_slots == 0)
     options->extra_slots = default_extra_slots(options->inherit != 0);
   return true;
 }
 
-int percore_create(struct percore_region **region, const char *name,
-                   const struct percore_table *tables, uint32_t table_count,
-                   const struct percore_options *given) {
+/* Makes a region of records of this version. */
+static struct percore_region *create(const char *name,
+                                     const struct region_records *records,
+                                     const struct percore_options *given,
+                                     size_t options_size) {
   struct percore_options options;
   struct region_fault fault = {0};
-  NOT_CANCELLED;
-  bool valid = take_options(&options, given, &fault);
-  *region = &region_sink;
-  if (valid && options.off)
-    return 0;
+  bool valid = take_options(&options, given, options_size, &fault);
+  if (valid && options.off) {
+    errno = 0;
+    return &region_sink;
+  }
   struct percore_region *made =
-      valid ? make_region(name, tables, table_count, &options, &fault) : NULL;
+      valid ? make_region(name, records, &options, &fault) : NULL;
   if (made != NULL) {
-    *region = made;
-    return 0;
+    errno = 0;
+    return made;
   }
   if (fault.error == 0)
     fault.error = errno;
-  *region = region_make_sink(name, &options, &fault);
+  made = region_make_sink(name, &options, &fault);
   errno = fault.error;
-  return -1;
+  return made;
+}
+
+struct percore_region *
+percore_create_(const char *name, const struct percore_table *tables,
+                uint32_t table_count, const struct percore_options *options,
+                size_t options_size, size_t table_size, size_t field_size) {
+  const struct region_records records = {tables, table_count, table_size,
+                                         field_size};
+  NOT_CANCELLED;
+  return create(name, &records, options, options_size);
 }
 
 void region_thread_ends(void) {
@@ -372,8 +390,19 @@ bool region_find(const void *address, const struct percore_region **found) {
        r = r->next)
     if (at - (uintptr_t)r->map < r->size)
       *found = r->is_child && !r->inherit ? &region_sink : r;
-    else if (at - (uintptr_t)r->sink_block < r->block_stride)
-      *found = &region_sink;
+  pthread_mutex_unlock(&regions_mutex);
+  return true;
+}
+
+bool region_find_seat(const void *seat, const struct percore_region **found) {
+  if (pthread_mutex_trylock(&regions_mutex) != 0)
+    return false;
+  *found = NULL;
+  for (struct percore_region *r = regions; r != NULL && *found == NULL;
+       r = r->next)
+    for (const struct seat *s = r->seats; s != NULL; s = s->next)
+      if (s == seat)
+        *found = r;
   pthread_mutex_unlock(&regions_mutex);
   return true;
 }
@@ -384,7 +413,8 @@ bool region_find(const void *address, const struct percore_region **found) {
 static bool end_region(struct percore_region *region) {
   if (!region_lock(region))
     return true; /* in a forked child, of which no thread is attached */
-  bool attached = false;
+  region_detach_own(region);
+  bool attached = region_has_undecided(region);
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     attached |= region_slot_is_held_here(region, s);
   if (!attached)
@@ -395,7 +425,7 @@ static bool end_region(struct percore_region *region) {
 
 int percore_destroy(struct percore_region *region) {
   NOT_CANCELLED;
-  if (region->is_sink)
+  if (region == NULL || region->is_sink)
     return 0;
   if (!end_region(region))
     return region_failed(EBUSY);

@@ -4,6 +4,7 @@
  * that was removed while the thread might still use it. */
 #include "percore_config.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,16 +57,16 @@ static bool find_slot(struct place *place, uint64_t *offset) {
   place->slot = (uint32_t)(*offset / region->block_stride);
   *offset %= region->block_stride;
   if (region_slot_is_own(region, place->slot))
-    return *offset < region->block_stride - REGION_SPARE_SIZE;
+    return true;
   if (region_slot_is_of_parent(region, place->slot))
-    return false;
+    fail("this child of fork(2) has not attached: call percore_attach in it");
   fail("%s", region_slot_has_owner(region, place->slot)
                  ? "the slot belongs to another thread: attach each thread"
                  : "the slot has been detached");
 }
 
-/* Finds the row that begins at an offset. Returns false for the row after the
- * last, which is a sink. */
+/* Finds the row that begins at an offset. Returns false for row 0, which is a
+ * sink, unless it is the only row. */
 static bool find_row(struct place *place, uint64_t offset) {
   const struct percore_region *region = place->region;
   for (uint32_t t = 1; t < region->table_count; t++) {
@@ -75,12 +76,12 @@ static bool find_row(struct place *place, uint64_t offset) {
                                     : table->single_offset + 8 * consistent;
     uint64_t row = (offset - first) / table->row_stride;
     if ((place->in_slot && table->storage != PERCORE_PER_CORE) ||
-        row > table->max_rows || (offset - first) % table->row_stride != 0)
+        row >= table->max_rows || (offset - first) % table->row_stride != 0)
       continue;
     place->table = table;
     place->number = t;
     place->row = (uint32_t)row;
-    return row < table->max_rows;
+    return row > 0 || (table->flags & REGION_TABLE_SINGLE) != 0;
   }
   fail("these are not the cells of a row: is the table one of this region?");
 }
@@ -149,23 +150,29 @@ void percore_debug_cell_(const void *cells, uint32_t column, int is_set) {
                   : "counts, and is never set: use percore_add");
 }
 
-void percore_debug_histogram_(const void *cells, uint32_t column,
-                              uint32_t sub_bits, uint32_t buckets) {
+void percore_debug_observe_(const void *cells, uint32_t field) {
   struct place place;
   if (!find(&place, cells))
     return;
   check_row(&place);
-  const struct region_field *field =
-                                &place.region->fields[place.table->first_field],
-                            *end = field;
-  end += place.table->field_count;
-  while (field < end &&
-         (field->kind != PERCORE_HISTOGRAM || field->column != column ||
-          field->sub_bits != sub_bits || field->cells != buckets))
-    field++;
-  if (field == end)
-    fail("the histogram is one of another table than %s",
-         string_at(&place, place.table->name));
+  const char *table = string_at(&place, place.table->name);
+  if (field >= place.table->field_count)
+    fail("table %s has no field %u", table, field);
+  const struct region_field *found =
+      &place.region->fields[place.table->first_field + field];
+  if (found->kind != PERCORE_HISTOGRAM)
+    fail("field %s of table %s is no histogram", string_at(&place, found->name),
+         table);
+}
+
+percore_table_t percore_debug_table_(percore_slot_t slot, uint32_t table) {
+  if (slot.seat == NULL)
+    fail("the slot has not been attached");
+  percore_table_t handle = percore_table(slot, table);
+  if (errno == EINVAL)
+    fail("the region has no table %u, or it is SHARED: use percore_shared_row",
+         table);
+  return handle;
 }
 
 void percore_debug_row_(const void *cells) {
@@ -174,20 +181,26 @@ void percore_debug_row_(const void *cells) {
     check_row(&place);
 }
 
-void percore_debug_slot_(const void *head) {
-  struct place place;
-  uint64_t offset;
-  if (!region_find(head, &place.region))
+void percore_debug_slot_(const void *address) {
+  const struct seat *seat = address;
+  const struct percore_region *region;
+  if (!region_find_seat(seat, &region))
     return;
-  if (place.region == NULL)
+  if (region == NULL && !region_is_no_seat(seat))
     fail("no region has this slot: it has been destroyed");
-  if (place.region->is_sink)
+  if (region == NULL || (region->is_child && !region->inherit))
     return;
-  offset = (uint64_t)((const unsigned char *)head - place.region->map);
-  (void)find_slot(&place, &offset);
+  uint64_t holder = __atomic_load_n(&seat->thread, __ATOMIC_RELAXED);
+  if (holder == region_thread_number())
+    return;
+  if (seat->is_of_parent)
+    fail("this child of fork(2) has not attached: call percore_attach in it");
+  fail("%s", holder != 0
+                 ? "the slot belongs to another thread: attach each thread"
+                 : "the slot has been detached");
 }
 
-/* Threads share the sequence words of sinks, and of the row after the last. */
+/* Threads share the sequence words of sinks, and of row 0. */
 void percore_debug_section_(const uint64_t *sequence, int begins) {
   struct place place;
   bool open = (__atomic_load_n(sequence, __ATOMIC_RELAXED) & 1) != 0;

@@ -176,11 +176,10 @@ static bool take_fields(struct parser *parser, const struct region_table *table,
 
 static bool take_table(struct parser *parser, const struct region_table *table,
                        struct percore_table *described) {
-  bool single = (table->flags & REGION_TABLE_SINGLE) != 0;
   described->storage = (enum percore_storage)table->storage;
   described->key = (enum percore_key)table->key;
   described->field_count = table->field_count;
-  described->max_rows = single ? 0 : table->max_rows;
+  described->max_rows = table->max_rows - 1;
   described->row_name_size = table->row_name_size;
   if (table->flags & REGION_TABLE_CONSISTENT)
     described->flags |= PERCORE_CONSISTENT;
@@ -255,8 +254,8 @@ static bool shape_is_valid(const struct region_table *table,
   bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0,
        single = (table->flags & REGION_TABLE_SINGLE) != 0;
   const struct region_limit limits[] = {
-      REGION_LIMIT(MAX_ROWS, "maximum number of rows", table->max_rows, 1,
-                   single ? 1 : REGION_MAX_ROWS),
+      REGION_LIMIT(MAX_ROWS, "maximum number of rows", table->max_rows,
+                   single ? 1 : 2, single ? 1 : REGION_MAX_ROWS + 1),
       {REGION_RULE_ROW_STRIDE, "row stride", table->row_stride,
        8 * (table->columns + consistent), MAX_ROW_STRIDE, 8, NULL},
       REGION_LIMITS_END};

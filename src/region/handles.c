@@ -1,114 +1,191 @@
 /* handles.c: makes the handles of the update paths. If a handle cannot be made,
- * it points to cells that no reader sees: the spare space of slot blocks, or
- * memory that all failed handles share. Its stride is 0, so all its rows are
- * the same. */
+ * it points to cells that no reader sees, which all failed handles share. Its
+ * stride is 0, so all its rows are the same. */
 #include "percore_config.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "writer.h"
 
 const char percore_abi_2 = 2;
 
-/* A slot block for sinks (a head, then as many cells as a row can have), and a
- * substitute for a single copy. */
-struct sink {
-  struct percore_slot_head head;
-  uint64_t slot_cells[PERCORE_MAX_COLUMNS];
-  uint64_t sequence[8]; /* for percore_row_begin */
-  uint64_t cells[PERCORE_MAX_COLUMNS];
-};
+/* ---------------------------------------------------------------------------
+ * Sinks
+ */
 
-static struct sink sink __attribute__((aligned(4096)));
+static struct {
+  struct percore_slot_head head;
+  uint64_t sequence[8]; /* for percore_begin */
+  uint64_t cells[PERCORE_MAX_COLUMNS];
+} sink __attribute__((aligned(4096)));
+
+struct percore_slot_head *const region_sink_head = &sink.head;
+
+/* Each poll takes the path of long rounds, which chooses the slot. */
+struct percore_slot_head region_undecided __attribute__((aligned(64)));
 
 struct percore_region region_sink = {
     .is_sink = true,
-    .block_stride = offsetof(struct sink, sequence),
-    .sink_block = &sink.head,
+    .no_seat = {.handle = {&sink.head},
+                .region = &region_sink,
+                .slot = SEAT_SINK},
 };
 
 bool region_sink_has(const void *address) {
   return (uintptr_t)address - (uintptr_t)&sink < sizeof(sink);
 }
 
-/* Sets of storages. */
-enum {
-  PER_CORE = 1 << PERCORE_PER_CORE,
-  OWNED = 1 << PERCORE_OWNED,
-  SHARED = 1 << PERCORE_SHARED
+struct seat *region_no_seat(struct percore_region *region) {
+  return region != NULL ? &region->no_seat : &region_sink.no_seat;
+}
+
+bool region_is_no_seat(const struct seat *seat) {
+  return seat == &seat->region->no_seat;
+}
+
+/* All observations in a sink count in its first cell, whatever the field. */
+static const union {
+  struct percore_place_ place;
+  struct {
+    uintptr_t sequence, mask;
+    struct percore_shape_ shapes[REGION_MAX_TABLE_FIELDS];
+  } all;
+} sink_place = {
+    .all = {.sequence = (uintptr_t)sink.sequence,
+#define ONE                                                                    \
+  { 0, 0, 1 }
+#define FOUR ONE, ONE, ONE, ONE
+#define SIXTEEN FOUR, FOUR, FOUR, FOUR
+#define MANY SIXTEEN, SIXTEEN, SIXTEEN, SIXTEEN
+            .shapes = {MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,
+                       MANY, MANY, MANY, MANY, MANY, MANY, MANY}},
 };
+_Static_assert(REGION_MAX_TABLE_FIELDS == 16 * 64, "");
 
-/* Finds a table by its index in the array passed to percore_create. Returns
- * NULL with errno if the table does not exist or if its storage is not in the
- * set. The pointer stays valid, because tables never change. */
-static const struct region_table *
-find_table(struct percore_region *region, uint32_t table, unsigned storages) {
-  if (!region_lock_table(region, &table))
+static percore_table_t sink_table(void) {
+  return (percore_table_t){.rows = (unsigned char *)sink.cells,
+                           .place = &sink_place.place};
+}
+
+/* ---------------------------------------------------------------------------
+ * Places
+ */
+
+static struct percore_place_ **place_at(const struct percore_region *region,
+                                        uint32_t slot, uint32_t t) {
+  return &region->places[(size_t)slot * region->table_count + t];
+}
+
+void region_places_free(struct percore_region *region) {
+  size_t count = (region->header->slot_count + 1ull) * region->table_count;
+  for (size_t i = 0; region->places != NULL && i < count; i++)
+    free(region->places[i]);
+  free(region->places);
+}
+
+static struct percore_place_ *make_place(const struct percore_region *region,
+                                         const struct region_table *table,
+                                         struct percore_slot_head *head) {
+  bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0;
+  struct percore_place_ *place =
+      malloc(sizeof(*place) + table->field_count * sizeof(place->shapes[0]));
+  if (place == NULL)
     return NULL;
-  region_unlock(region);
-  const struct region_table *found = &region->tables[table];
-  if ((storages & (1u << found->storage)) != 0)
-    return found;
-  errno = EINVAL;
-  return NULL;
-}
-
-int percore_core_table(struct percore_region *region, uint32_t table,
-                       percore_core_table_t *handle) {
-  const struct region_table *record = find_table(region, table, PER_CORE);
-  handle->offset = region->block_stride - REGION_SPARE_SIZE;
-  handle->stride = handle->max_rows = 0;
-  if (record == NULL)
-    return -1;
-  handle->offset = record->slot_offset;
-  handle->stride = record->row_stride;
-  handle->max_rows = record->max_rows;
-  return 0;
-}
-
-int percore_owned_table(struct percore_region *region, uint32_t table,
-                        percore_owned_table_t *handle) {
-  const struct region_table *record = find_table(region, table, OWNED);
-  *handle =
-      (percore_owned_table_t){.rows = (unsigned char *)sink.cells,
-                              .sequences = (unsigned char *)sink.sequence};
-  if (record == NULL)
-    return -1;
-  handle->rows = (unsigned char *)region_single(region, record, 0);
-  handle->stride = record->row_stride;
-  handle->max_rows = record->max_rows;
-  if (record->flags & REGION_TABLE_CONSISTENT) {
-    handle->sequences = region->map + record->single_offset;
-    handle->sequence_stride = record->row_stride;
+  place->sequence = consistent     ? (uintptr_t)-8
+                    : head != NULL ? (uintptr_t)&head->sequence
+                                   : (uintptr_t)sink.sequence;
+  place->mask = consistent ? UINTPTR_MAX : 0;
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    const struct region_field *field = &region->fields[table->first_field + f];
+    place->shapes[f] = (struct percore_shape_){.column = field->column,
+                                               .sub_bits = field->sub_bits,
+                                               .buckets = field->cells};
   }
-  return 0;
+  return place;
 }
 
-int percore_shared_table(struct percore_region *region, uint32_t table,
-                         percore_shared_table_t *handle) {
-  const struct region_table *record =
-      find_table(region, table, PER_CORE | SHARED);
-  *handle = (percore_shared_table_t){.rows = (unsigned char *)sink.cells};
-  if (record == NULL)
-    return -1;
-  handle->rows = (unsigned char *)region_single(region, record, 0);
-  handle->stride = record->row_stride;
-  handle->max_rows = record->max_rows;
-  return 0;
+bool region_places_make(struct percore_region *region, uint32_t slot) {
+  bool in_slot = slot < region->header->slot_count;
+  for (uint32_t t = 1; t < region->table_count; t++) {
+    const struct region_table *table = &region->tables[t];
+    struct percore_place_ **place = place_at(region, slot, t);
+    if (*place != NULL || in_slot != (table->storage == PERCORE_PER_CORE))
+      continue;
+    *place =
+        make_place(region, table, in_slot ? region_block(region, slot) : NULL);
+    if (*place == NULL)
+      return false;
+  }
+  return true;
 }
 
-int percore_histogram(struct percore_region *region, uint32_t table,
-                      uint32_t field, percore_histogram_t *handle) {
-  const struct region_table *record =
-      find_table(region, table, PER_CORE | OWNED | SHARED);
-  *handle = (percore_histogram_t){.buckets = 1};
-  if (record == NULL)
-    return -1;
-  const struct region_field *fields = &region->fields[record->first_field];
-  if (field >= record->field_count || fields[field].kind != PERCORE_HISTOGRAM)
-    return region_failed(EINVAL);
-  *handle = (percore_histogram_t){.column = fields[field].column,
-                                  .sub_bits = fields[field].sub_bits,
-                                  .buckets = fields[field].cells};
-  return 0;
+/* ---------------------------------------------------------------------------
+ * Handles
+ */
+
+static bool is_single(const struct region_table *table) {
+  return (table->flags & REGION_TABLE_SINGLE) != 0;
+}
+
+static bool make_table(percore_table_t *handle, const struct seat *seat,
+                       uint32_t t) {
+  struct percore_region *region = seat->region;
+  const struct region_table *table = &region->tables[t];
+  uint32_t slot = region->header->slot_count;
+  void *rows = NULL;
+  errno = EINVAL;
+  if (table->storage == PERCORE_SHARED)
+    return false;
+  if (table->storage == PERCORE_PER_CORE) {
+    errno = ENODEV;
+    if (seat->slot >= slot)
+      return false;
+    slot = seat->slot;
+    rows = (unsigned char *)region_block(region, slot) + table->slot_offset;
+  } else {
+    rows = region_single(region, table, 0);
+  }
+  *handle =
+      (percore_table_t){.rows = rows,
+                        .place = *place_at(region, slot, t),
+                        .stride = is_single(table) ? 0 : table->row_stride,
+                        .max_rows = table->max_rows - 1};
+  return true;
+}
+
+percore_table_t percore_table(percore_slot_t slot, uint32_t t) {
+  struct seat *seat = (struct seat *)slot.seat;
+  percore_table_t handle = sink_table();
+  if (seat->slot == SEAT_UNDECIDED)
+    region_decide(seat);
+  if (!region_lock_table(seat->region, &t))
+    return handle;
+  bool made = make_table(&handle, seat, t);
+  region_unlock(seat->region);
+  if (made)
+    errno = 0;
+  return handle;
+}
+
+/* Takes no lock, because signal handlers call it. Tables never change. */
+percore_shared_row_t percore_shared_row(struct percore_region *region,
+                                        uint32_t t, uint32_t row) {
+  percore_shared_row_t handle = {sink.cells};
+  int error = ENODEV;
+  if (region != NULL && !region->is_sink &&
+      (!region->is_child || region->inherit)) {
+    const struct region_table *table =
+        t < region->table_count - 1 ? &region->tables[t + 1] : NULL;
+    if (table != NULL && is_single(table))
+      row = 0;
+    if (table != NULL && table->storage != PERCORE_OWNED &&
+        row < table->max_rows) {
+      handle.shared_cells = region_single(region, table, row);
+      return handle;
+    }
+    error = EINVAL;
+  }
+  errno = error;
+  return handle;
 }

@@ -1,5 +1,5 @@
 /* histogram.c: converts buckets back to values, as the inverse of
- * percore_histogram_bucket. */
+ * percore_bucket_. */
 #include "percore_config.h"
 
 #include "reader.h"

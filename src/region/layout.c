@@ -52,7 +52,7 @@ void region_table_parts(const struct region_table *table,
       PART("labels", labels_offset, rows, region_label_size(table)),
       PART("births", birth_offset, rows, bases),
       PART("resets", reset_offset, rows, bases),
-      PART("single copies", single_offset, rows + 1, table->row_stride),
+      PART("single copies", single_offset, rows, table->row_stride),
   };
   memcpy(parts, all, sizeof(all));
 }
@@ -118,7 +118,7 @@ static bool place_table(struct region_places *places,
   }
   return block == NULL || table->storage != PERCORE_PER_CORE ||
          place_part(block, table, "rows in slot blocks", &table->slot_offset,
-                    table->max_rows + 1ull, table->row_stride);
+                    table->max_rows, table->row_stride);
 }
 
 void region_place_columns(struct region_table *table,
@@ -145,16 +145,10 @@ bool region_place_directory(struct region_places *places,
                1, 64);
 }
 
-/* At the end of each slot block are spare cells. A handle that a failed call
- * returned updates these. */
-static bool choose_stride(struct region_places *block, uint64_t *stride) {
-  uint64_t spare;
-  if (!place(block, "spare cells", &spare, 1, REGION_SPARE_SIZE, 64))
-    return false;
-  *stride =
-      round_up(block->next, block->next >= REGION_LARGE_PART ? REGION_HUGE_PAGE
-                                                             : block->page);
-  return true;
+static uint64_t stride_of(const struct region_places *block) {
+  return round_up(block->next, block->next >= REGION_LARGE_PART
+                                   ? REGION_HUGE_PAGE
+                                   : block->page);
 }
 
 bool region_place_all(struct region_places *places,
@@ -174,8 +168,8 @@ bool region_place_all(struct region_places *places,
       *at_fault = t;
       return false;
     }
-  if (chooses && !choose_stride(&block, &header->block_stride))
-    return false;
+  if (chooses)
+    header->block_stride = stride_of(&block);
   return place(places, "slot blocks", &header->blocks_offset,
                header->slot_count, header->block_stride,
                block.next >= REGION_LARGE_PART ? REGION_HUGE_PAGE

@@ -25,7 +25,8 @@
 #include <stdint.h>
 
 #include "name.h"
-#include "percore.h"
+#include "percore_reader.h"
+#include "percore_tune.h"
 
 /* Sets errno and returns -1. */
 static inline int region_failed(int error) {
@@ -88,8 +89,9 @@ struct region_header {
   /* Which process made the region: the inode of its pid namespace, and the
    * ticks after boot at which it started; 0: unknown. */
   uint64_t pid_namespace, pid_start;
-  uint64_t flags; /* enum region_flags */
-  uint64_t reserved[2];
+  uint64_t flags;            /* enum region_flags */
+  uint64_t adds_in_children; /* live: of the refused row_add calls: new names */
+  uint64_t reserved[1];
 };
 _Static_assert(sizeof(struct region_header) == 256, "");
 
@@ -115,6 +117,8 @@ struct region_table {
   uint32_t field_count;
   uint32_t columns;    /* number of cells in a row; see region_place_columns */
   uint32_t row_stride; /* distance from row to row, in bytes */
+  /* With row 0, which is never live: updates that belong to no row go there. A
+   * single-row table has only row 0, which is live. */
   uint32_t max_rows;
   uint32_t row_name_size;
   uint32_t key; /* enum percore_key */
@@ -221,15 +225,12 @@ struct region_slot {
 };
 _Static_assert(sizeof(struct region_slot) == 64, "");
 
-/* A slot block consists of a struct percore_slot_head, the rows of the PER_CORE
- * tables (each table contains one row more than max_rows, for updates after a
- * failed percore_row_add), and space for updates through handles of failed
- * calls. */
+/* A slot block consists of a struct percore_slot_head and the rows of the
+ * PER_CORE tables. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
 #define REGION_CORE_COLUMNS 7
 #define REGION_CORE_LEAST_COLUMNS 6 /* that readers need */
 #define REGION_CORE_MAX_COLUMNS 8   /* limit for later minor versions */
-#define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 
 /* ---------------------------------------------------------------------------
@@ -239,7 +240,7 @@ _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 /* What a producer refused, and which thread the last refused row_add call
  * waited for. */
 struct region_refusals {
-  uint64_t attaches, adds_postponed;
+  uint64_t attaches, adds_postponed, adds_in_children;
   uint32_t extra_slots;
   int32_t tid;
   char name[8 * REGION_SLOT_NAME_WORDS];
@@ -322,6 +323,14 @@ bool region_place_all(struct region_places *places,
  * Making the records of a region: plan.c
  */
 
+/* The application's description, and the sizes that its version of percore.h
+ * gives the structs. */
+struct region_records {
+  const struct percore_table *tables;
+  uint32_t table_count;
+  size_t table_size, field_size;
+};
+
 struct region_plan {
   struct region_header header;
   struct region_table *tables;
@@ -335,6 +344,10 @@ struct region_plan {
  * ENOMEM). Call region_plan_free in either case. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
+                     const struct percore_options *options, uint32_t cores,
+                     uint64_t page_size, struct region_fault *fault);
+int region_plan_take(struct region_plan *plan, const char *name,
+                     const struct region_records *records,
                      const struct percore_options *options, uint32_t cores,
                      uint64_t page_size, struct region_fault *fault);
 void region_plan_free(struct region_plan *plan);

@@ -2,7 +2,8 @@
 # A program that includes percore.h links only with a library that has the same ABI.
 # The sources of percore itself are built without this check.
 AM_CPPFLAGS += -DPERCORE_BUILDING
-include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
+include_HEADERS += src/percore.h src/percore_tune.h src/percore_load.h \
+	src/percore_reader.h src/percore.hpp
 
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
@@ -11,7 +12,7 @@ libregion_la_SOURCES = \
 	src/base/portable.h \
 	src/base/key_index.c src/base/key_index.h \
 	src/base/utf8.c src/base/utf8.h \
-	src/percore.h src/percore_update.h \
+	src/percore.h src/percore_reader.h src/percore_tune.h \
 	src/region/allowance.h \
 	src/region/cells.c src/region/cells.h \
 	src/region/clean.c \
@@ -20,7 +21,6 @@ libregion_la_SOURCES = \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \
 	src/region/file.c src/region/file.h \
-	src/region/functions.c \
 	src/region/grace.c \
 	src/region/growth.c src/region/growth.h \
 	src/region/process.c src/region/process.h \

@@ -52,7 +52,9 @@ int percore_refresh(struct percore_reader *reader) {
 }
 
 enum percore_reader_state
-percore_reader_state(const struct percore_reader *reader) {
+percore_reader_state(const struct percore_reader *reader, const char **why) {
+  if (why != NULL)
+    *why = region_reader_error(reader->reader);
   switch (region_reader_presence(reader->reader)) {
   case REGION_ALIVE:
     return PERCORE_ALIVE;
@@ -61,10 +63,6 @@ percore_reader_state(const struct percore_reader *reader) {
   default:
     return PERCORE_ABSENT;
   }
-}
-
-const char *percore_reader_error(const struct percore_reader *reader) {
-  return region_reader_error(reader->reader);
 }
 
 /* Converts the application's number of a table to its number in the directory,
@@ -107,19 +105,17 @@ uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table) {
   return region_reader_rows(reader->reader, in_directory(table));
 }
 
-uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table) {
-  const struct region_table *found = find_table(reader, table);
-  return found != NULL ? found->columns : 0;
-}
-
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field) {
-  const struct region_field *found = find_field(reader, table, field);
-  return found != NULL ? found->column : 0;
+  const struct region_table *found = find_table(reader, table);
+  if (found == NULL || field > found->field_count)
+    return 0;
+  return field < found->field_count ? find_field(reader, table, field)->column
+                                    : found->columns;
 }
 
-int64_t percore_reader_find_table(struct percore_reader *reader,
-                                  const char *name) {
+static int64_t find_table_named(struct percore_reader *reader,
+                                const char *name) {
   const struct percore_table *table;
   if (strcmp(name, "core") == 0)
     return PERCORE_TABLE_CORE;
@@ -129,8 +125,8 @@ int64_t percore_reader_find_table(struct percore_reader *reader,
   return -1;
 }
 
-int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
-                                  const char *name) {
+static int64_t find_field_named(struct percore_reader *reader, uint32_t table,
+                                const char *name) {
   const struct percore_table *found = percore_reader_table(reader, table);
   for (uint32_t f = 0; found != NULL && f < found->field_count; f++)
     if (strcmp(found->fields[f].name, name) == 0)
@@ -138,9 +134,18 @@ int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
   return -1;
 }
 
-int64_t percore_reader_find_row(struct percore_reader *reader, uint32_t table,
-                                const char *name) {
-  return region_reader_find_row(reader->reader, in_directory(table), name);
+int64_t percore_reader_find(struct percore_reader *reader,
+                            enum percore_find what, uint32_t table,
+                            const char *name) {
+  switch (what) {
+  case PERCORE_FIND_TABLE:
+    return find_table_named(reader, name);
+  case PERCORE_FIND_FIELD:
+    return find_field_named(reader, table, name);
+  case PERCORE_FIND_ROW:
+    return region_reader_find_row(reader->reader, in_directory(table), name);
+  }
+  return -1;
 }
 
 uint32_t percore_reader_incarnation(struct percore_reader *reader,
@@ -170,12 +175,10 @@ double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
                                    found->cells, q);
 }
 
-uint32_t percore_reader_slots(struct percore_reader *reader) {
-  return region_reader_slots(reader->reader);
-}
-
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot) {
   struct region_slot_view view;
+  if (slot >= region_reader_slots(reader->reader))
+    return PERCORE_NO_SLOT;
   region_reader_slot(reader->reader, slot, &view);
   return view.state != REGION_FREE ? view.core : -1;
 }

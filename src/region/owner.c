@@ -145,8 +145,14 @@ static bool take_of_parent(struct percore_region *region, uint32_t s) {
                 block) == block;
 }
 
-bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
+uint64_t region_thread_number(void) {
   static uint64_t last_number;
+  if (own_number == 0)
+    own_number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+  return own_number;
+}
+
+bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
   struct slot_holder *holder = &region->holders[s];
   uint64_t before = holder->thread;
   if (before != 0 && (!exactly || (before != OF_PARENT && !has_ended(holder))))
@@ -158,10 +164,8 @@ bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
     __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
     return false;
   }
-  if (own_number == 0)
-    own_number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
   holder->tid = portable_gettid();
-  __atomic_store_n(&holder->thread, own_number, __ATOMIC_RELAXED);
+  __atomic_store_n(&holder->thread, region_thread_number(), __ATOMIC_RELAXED);
   (void)pthread_setspecific(key, (void *)ROUNDS);
   return true;
 }

@@ -100,7 +100,7 @@ static void describe_table(struct region_plan *plan,
   region_place_columns(record, &plan->fields[record->first_field]);
   record->row_stride =
       region_row_stride(record->columns, consistent, table->row_align);
-  record->max_rows = table->max_rows != 0 ? table->max_rows : 1;
+  record->max_rows = table->max_rows + 1;
   record->row_name_size = table->max_rows != 0 ? table->row_name_size : 0;
   record->key = table->key;
   /* Its place is chosen later. 0: there are no resets. */
@@ -215,27 +215,26 @@ static void *own_records(const void *given, size_t given_size, uint32_t count,
 }
 
 static bool make_of_records(struct region_plan *plan, const char *name,
-                            const struct percore_table *given,
-                            uint32_t table_count,
+                            const struct region_records *records,
                             const struct percore_options *options,
                             uint32_t cores, uint64_t page_size,
                             struct region_fault *fault) {
+  const struct percore_table *given = records->tables;
+  uint32_t count = records->table_count;
   const size_t own_size = sizeof(*given), field_size = sizeof(*given->fields);
-  size_t size = options->table_size != 0 ? options->table_size : own_size;
-  size_t of_field = options->field_size != 0 ? options->field_size : field_size;
-  if (given == NULL || (size == own_size && of_field == field_size))
-    return make(plan, name, given, table_count, options, cores, page_size,
-                fault);
+  if (given == NULL ||
+      (records->table_size == own_size && records->field_size == field_size))
+    return make(plan, name, given, count, options, cores, page_size, fault);
   bool known = true;
   uint32_t t = 0;
   struct percore_table *tables =
-      own_records(given, size, table_count, own_size, &known);
-  for (; t < table_count && known; t++)
-    tables[t].fields = own_records(tables[t].fields, of_field,
+      own_records(given, records->table_size, count, own_size, &known);
+  for (; t < count && known; t++)
+    tables[t].fields = own_records(tables[t].fields, records->field_size,
                                    tables[t].field_count, field_size, &known);
-  bool made = known ? make(plan, name, tables, table_count, options, cores,
-                           page_size, fault)
-                    : region_fails(fault, EINVAL, SIZED_NEWER);
+  bool made =
+      known ? make(plan, name, tables, count, options, cores, page_size, fault)
+            : region_fails(fault, EINVAL, SIZED_NEWER);
   while (t > 0)
     free((void *)(uintptr_t)tables[--t].fields);
   free(tables);
@@ -248,9 +247,18 @@ int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,
                      uint64_t page_size, struct region_fault *fault) {
+  const struct region_records records = {tables, table_count, sizeof(*tables),
+                                         sizeof(*tables->fields)};
+  return region_plan_take(plan, name, &records, options, cores, page_size,
+                          fault);
+}
+
+int region_plan_take(struct region_plan *plan, const char *name,
+                     const struct region_records *records,
+                     const struct percore_options *options, uint32_t cores,
+                     uint64_t page_size, struct region_fault *fault) {
   *plan = (struct region_plan){0};
-  if (make_of_records(plan, name, tables, table_count, options, cores,
-                      page_size, fault))
+  if (make_of_records(plan, name, records, options, cores, page_size, fault))
     return 0;
   if (fault->rule == REGION_RULE_PLACE)
     region_fails(fault, ENOMEM,

@@ -81,13 +81,28 @@ void region_poll_begin(struct percore_slot_head *head) {
   begin_at(head, tsc);
 }
 
+/* A poll, too, chooses the slot of a thread that attached for the core on which
+ * it runs. Returns whether it did. */
+static bool decides(percore_slot_t slot) {
+  struct seat *seat = (struct seat *)slot.seat;
+  if (seat->handle.head != &region_undecided)
+    return false;
+  region_decide(seat);
+  return true;
+}
+
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n) {
+  if (decides(slot)) {
+    percore_poll(slot, n, 0);
+    return;
+  }
   uint64_t now = percore_tsc();
   /* The time that the caller passed is not of this clock, or the caller slept
    * for long after it had read the clock. */
-  if (now - tsc > MAX_ROUNDS_BACK * slot.head->long_round)
+  struct percore_slot_head *head = slot.seat->head;
+  if (now - tsc > MAX_ROUNDS_BACK * head->long_round)
     tsc = now;
-  region_poll_long(slot.head, tsc, n, check_cpu(slot.head, tsc));
+  region_poll_long(head, tsc, n, check_cpu(head, tsc));
 }
 
 /* Takes time off the CPU out of the round, which goes on. */
@@ -101,5 +116,7 @@ void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
 }
 
 void percore_check_cpu_(percore_slot_t slot, uint64_t tsc) {
-  region_poll_absent(slot.head, tsc, check_cpu(slot.head, tsc));
+  struct percore_slot_head *head = slot.seat->head;
+  if (head != &region_undecided)
+    region_poll_absent(head, tsc, check_cpu(head, tsc));
 }

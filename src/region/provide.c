@@ -69,7 +69,7 @@ int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
       rows = MAX(rows, whole_steps(table, region_rows_in_use(region, table)));
     if (table->storage == PERCORE_PER_CORE &&
         region_provide(region, block + table->slot_offset,
-                       rows * table->row_stride) != 0)
+                       MAX(rows, 1) * table->row_stride) != 0)
       return -1;
   }
   return 0;
@@ -93,9 +93,9 @@ int region_provide_rows(struct percore_region *region, uint32_t t,
 static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
   const struct region_table *table = &region->tables[t];
   uint32_t before = region->state[t].rows_reserved;
-  if (rows > table->max_rows)
+  if (rows >= table->max_rows && !(table->flags & REGION_TABLE_SINGLE))
     return region_failed(EINVAL);
-  if (region_provide_rows(region, t, rows) != 0)
+  if (region_provide_rows(region, t, MIN(rows + 1, table->max_rows)) != 0)
     return -1;
   uint32_t now = region->state[t].rows_reserved;
   if (now > before && !region->is_whole)

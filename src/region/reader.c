@@ -372,6 +372,8 @@ void region_reader_refusals(struct region_reader *reader,
   refusals->attaches = region_reader_attach_refused(reader);
   refusals->adds_postponed =
       header_word(reader, offsetof(struct region_header, adds_postponed));
+  refusals->adds_in_children =
+      header_word(reader, offsetof(struct region_header, adds_in_children));
   refusals->extra_slots = header->slot_count - header->core_count;
   refusals->tid = slot.tid;
   memcpy(refusals->name, slot.name, sizeof(refusals->name));

@@ -105,6 +105,8 @@ void region_row_begin_single(struct percore_region *region, uint32_t table) {
 static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];
+  if (state->next_unused == 0)
+    state->next_unused = 1; /* row 0 is a sink */
   while (state->next_unused < state->rows_reserved &&
          *region_generation(region, table, state->next_unused) != 0)
     state->next_unused++; /* skips rows that were added by number */
@@ -124,8 +126,7 @@ static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
 
 static int refuse(struct percore_region *region, uint32_t t) {
   struct region_table_live *live = region_live(region, &region->tables[t]);
-  __atomic_store_n(&live->adds_refused, live->adds_refused + 1,
-                   __ATOMIC_RELAXED);
+  __atomic_fetch_add(&live->adds_refused, 1, __ATOMIC_RELAXED);
   return -1;
 }
 
@@ -143,7 +144,7 @@ static bool has_name(const struct percore_region *region,
 
 /* A child finds the rows of its parent, of which its index does not know those
  * that were added after the fork. */
-static int find_in_child(const struct percore_region *region, uint32_t t,
+static int find_in_child(struct percore_region *region, uint32_t t,
                          const struct padded_name *name, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   uint64_t rows = region_rows_in_use(region, table);
@@ -152,8 +153,11 @@ static int find_in_child(const struct percore_region *region, uint32_t t,
       !has_name(region, table, found, name))
     for (found = 0; found < rows && !has_name(region, table, found, name);)
       found++;
-  if (found >= rows)
-    return region_failed(EPERM);
+  if (found >= rows) {
+    __atomic_fetch_add(&region->shared->adds_in_children, 1, __ATOMIC_RELAXED);
+    errno = EPERM;
+    return refuse(region, t);
+  }
   *row = found;
   return region_failed(EEXIST);
 }
@@ -178,34 +182,23 @@ static int add_named(struct percore_region *region, uint32_t t,
   return 0;
 }
 
-static int row_add(struct percore_region *region, uint32_t t, const char *name,
-                   uint64_t key, uint32_t *row) {
-  *row = 0; /* in a sink, all row numbers mean the same row */
-  if (!region_lock_table(region, &t))
-    return -1;
+uint32_t percore_row_add(struct percore_region *region, uint32_t t,
+                         const char *name, uint64_t key) {
+  uint32_t row = 0;
   struct padded_name padded;
-  *row = region->tables[t].max_rows; /* the extra row, which no reader sees */
-  int rc = pad_name(&region->tables[t], name, key, &padded)
-               ? add_named(region, t, &padded, row)
-               : -1;
+  if (!region_lock_table(region, &t))
+    return 0;
+  if (pad_name(&region->tables[t], name, key, &padded) &&
+      add_named(region, t, &padded, &row) == 0)
+    errno = 0;
   region_unlock(region);
-  return rc;
-}
-
-int percore_row_add(struct percore_region *region, uint32_t table,
-                    const char *name, uint32_t *row) {
-  return row_add(region, table, name != NULL ? name : "", 0, row);
-}
-
-int percore_row_add_key(struct percore_region *region, uint32_t table,
-                        uint64_t key, uint32_t *row) {
-  return row_add(region, table, NULL, key, row);
+  return row;
 }
 
 static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
                   const struct padded_name *name) {
   const struct region_table *table = &region->tables[t];
-  if (row >= table->max_rows)
+  if (row == 0 || row >= table->max_rows)
     return region_failed(EINVAL);
   if (region_provide_rows(region, t, row + 1) != 0)
     return refuse(region, t);

@@ -4,13 +4,16 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "writer.h"
 
 #include "base/clock.h"
+#include "base/portable.h"
 
 /* Looking for a slot and taking it are one step, because threads of other
  * processes may take slots at the same time. */
@@ -80,7 +83,7 @@ static void warn_of_affinity(struct percore_region *region, const char *name,
   region_say(region,
              "thread '%s' attaches for core %d, which its affinity excludes: "
              "it counts for core %d in an extra slot; pin the thread before it "
-             "attaches, or pass -1 for the core that it runs on",
+             "attaches, or pass PERCORE_THIS_CORE",
              name != NULL ? name : "", core, core);
 }
 
@@ -110,7 +113,7 @@ static void begin_slot(struct percore_region *region, uint32_t s, int core,
   if (slot->core == -1)
     __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
   region_clear_gauges(region, s);
-  __atomic_store_n(&slot->tid, (int32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->tid, portable_gettid(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);
   name_slot(slot, name);
@@ -127,24 +130,27 @@ static void end_slot(struct percore_region *region, uint32_t s) {
   region_slot_leave(region, s);
 }
 
+/* `wanted` is the core that the caller of percore_attach passed. */
 static int attach(struct percore_region *region, const char *name, int core,
-                  uint32_t *taken) {
+                  int wanted, uint32_t *taken) {
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
-  if (region_thread_is_ending())
-    return region_failed(ECANCELED);
   cpu_set_t cpus;
   CPU_ZERO(&cpus); /* as if it were unknown */
   if (!region->numbers_cores)
     (void)sched_getaffinity(0, sizeof(cpus), &cpus);
   bool may_run = CPU_COUNT(&cpus) == 0 || core < 0 || core >= CPU_SETSIZE ||
                  CPU_ISSET((size_t)core, &cpus);
-  if (!may_run)
+  if (!may_run && wanted != PERCORE_THIS_CORE)
     warn_of_affinity(region, name, core);
   if (!take_any_slot(region, core, may_run, &cpus, false, taken) &&
       !take_any_slot(region, core, may_run, &cpus, true, taken))
     return region_failed(ENOSPC);
+  if (!region_places_make(region, *taken)) {
+    region_slot_leave(region, *taken);
+    return region_failed(ENOMEM);
+  }
   if (region_state(region->slots[*taken].generation) == REGION_FREE) {
     region_memory_prefer(region_block(region, *taken),
                          region->header->block_stride);
@@ -159,106 +165,279 @@ static int attach(struct percore_region *region, const char *name, int core,
 
 /* Says that the counts of a thread are lost: without a slot once for all
  * processes, which also counts such threads; for another reason once for each
- * process. Keeps errno. */
-static void refuse(struct percore_region *region, const char *name) {
+ * process. */
+static void refuse(struct percore_region *region, const char *name, int error) {
   const struct region_header *header = region->header;
-  int error = errno;
   bool is_said = region->warned_refusal;
   if (error == ENOSPC)
     is_said = __atomic_fetch_add(&region->shared->attach_refused, 1,
                                  __ATOMIC_RELAXED) > 0;
   else
     region->warned_refusal = true;
-  if (!is_said) {
-    char why[128];
-    snprintf(why, sizeof(why),
-             "no slot is free: set extra_slots to the number of threads (it is "
-             "%u, and there are %u threads)",
-             header->slot_count - header->core_count, region_count_threads());
-    region_say(region, "the counts of thread '%s' are lost: %s",
-               name != NULL ? name : "",
-               error == ENOSPC ? why : strerror(error));
-  }
-  errno = error;
+  if (is_said)
+    return;
+  char why[128];
+  snprintf(why, sizeof(why),
+           "no slot is free: set extra_slots to the number of threads (there "
+           "are %u threads and %u slots, %u of them extra)",
+           region_count_threads(), header->slot_count,
+           header->slot_count - header->core_count);
+  region_say(region, "the counts of thread '%s' are lost: %s",
+             name != NULL ? name : "", error == ENOSPC ? why : strerror(error));
 }
 
-/* The slot that this thread attached last: the fast path of percore_this_slot.
+/* ---------------------------------------------------------------------------
+ * Seats
+ */
+
+/* The seat that this thread has got last: the fast path of percore_this_slot.
  */
 static __thread struct {
   const struct percore_region *region;
-  struct percore_slot_head *head;
+  struct seat *seat;
 } last_attached __attribute__((tls_model("initial-exec")));
-
-int percore_attach(struct percore_region *region, const char *name, int core,
-                   percore_slot_t *slot) {
-  slot->head = region->sink_block;
-  if (!region_lock(region))
-    return -1;
-  uint32_t taken;
-  int rc = attach(region, name, core == -1 ? sched_getcpu() : core, &taken);
-  if (rc == 0) {
-    slot->head = region_block(region, taken);
-    last_attached.region = region;
-    last_attached.head = slot->head;
-  } else {
-    refuse(region, name);
-  }
-  region_unlock(region);
-  return rc;
-}
-
-/* Returns the first slot that belongs to the calling thread, or NULL. Needs no
- * lock, because only the thread itself attaches and detaches its slots. */
-static struct percore_slot_head *own_slot(const struct percore_region *region) {
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (region_slot_is_own(region, s))
-      return region_block(region, s);
-  return NULL;
-}
-
-percore_slot_t percore_this_slot(const struct percore_region *region) {
-  percore_slot_t slot = {last_attached.head};
-  if (last_attached.region == region)
-    return slot;
-  bool is_sink = region->is_sink || (region->is_child && !region->inherit);
-  slot.head = is_sink ? NULL : own_slot(region);
-  if (slot.head == NULL)
-    return (percore_slot_t){region->sink_block};
-  last_attached.region = region;
-  last_attached.head = slot.head;
-  return slot;
-}
 
 void region_forget_slot(void) { last_attached.region = NULL; }
 
-static int detach(struct percore_region *region, percore_slot_t handle) {
-  uint64_t offset = (uint64_t)((unsigned char *)handle.head - region->map) -
-                    region->header->blocks_offset;
-  uint64_t s = offset / region->header->block_stride;
-  if (s >= region->header->slot_count ||
-      offset % region->header->block_stride != 0 ||
-      !region_slot_is_own(region, (uint32_t)s))
-    return region_failed(EINVAL);
-  percore_quiescent(handle);
-  if (last_attached.head == handle.head)
+static percore_slot_t handle_of(struct seat *seat) {
+  last_attached.region = seat->region;
+  last_attached.seat = seat;
+  return (percore_slot_t){&seat->handle};
+}
+
+/* Only the thread itself takes and leaves its seats, and seats are never freed
+ * before the region, so a thread needs no lock to find its own. */
+static bool is_own(const struct seat *seat) {
+  return __atomic_load_n(&seat->thread, __ATOMIC_RELAXED) ==
+         region_thread_number();
+}
+
+static struct seat *first_seat(const struct percore_region *region) {
+  return __atomic_load_n(&region->seats, __ATOMIC_ACQUIRE);
+}
+
+static void leave_seat(struct seat *seat) {
+  if (last_attached.seat == seat)
     region_forget_slot();
-  end_slot(region, (uint32_t)s);
+  seat->handle.head = region_sink_head;
+  seat->slot = SEAT_SINK;
+  __atomic_store_n(&seat->thread, 0, __ATOMIC_RELAXED);
+}
+
+/* Leaves the seats of threads that ended while they held the slot. */
+static void leave_ended(struct percore_region *region, uint32_t s) {
+  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
+    if (seat->slot == s)
+      leave_seat(seat);
+}
+
+static bool has_ended(const struct seat *seat) {
+  return syscall(SYS_tgkill, getpid(), seat->tid, 0) != 0 && errno == ESRCH;
+}
+
+/* Returns a seat that no thread holds. */
+static struct seat *free_seat(struct percore_region *region) {
+  struct seat *seat = region->seats;
+  while (seat != NULL && (seat->is_of_parent ||
+                          (seat->thread != 0 &&
+                           !(seat->slot == SEAT_UNDECIDED && has_ended(seat)))))
+    seat = seat->next;
+  if (seat != NULL)
+    return seat;
+  seat = calloc(1, sizeof(*seat));
+  if (seat == NULL)
+    return NULL;
+  seat->region = region;
+  seat->next = region->seats;
+  __atomic_store_n(&region->seats, seat, __ATOMIC_RELEASE);
+  return seat;
+}
+
+static struct seat *take_seat(struct percore_region *region, const char *name,
+                              int core) {
+  struct seat *seat = free_seat(region);
+  if (seat == NULL)
+    return NULL;
+  seat->tid = portable_gettid();
+  seat->wanted = core;
+  memset(seat->name, 0, sizeof(seat->name));
+  if (name != NULL)
+    memcpy(seat->name, name, strnlen(name, sizeof(seat->name) - 1));
+  seat->is_of_parent = false;
+  seat->slot = SEAT_UNDECIDED;
+  seat->handle.head = &region_undecided;
+  __atomic_store_n(&seat->thread, region_thread_number(), __ATOMIC_RELAXED);
+  return seat;
+}
+
+/* Returns the seat that the thread has with this name and core. */
+static struct seat *same_seat(const struct percore_region *region,
+                              const char *name, int core) {
+  struct seat *seat = region->seats;
+  while (seat != NULL && (!is_own(seat) || seat->wanted != core ||
+                          strncmp(seat->name, name != NULL ? name : "",
+                                  sizeof(seat->name) - 1) != 0))
+    seat = seat->next;
+  return seat;
+}
+
+static int seat_in(struct seat *seat, int core) {
+  uint32_t taken;
+  if (attach(seat->region, seat->name, core, seat->wanted, &taken) != 0)
+    return -1;
+  leave_ended(seat->region, taken);
+  seat->region->attached_here = true;
+  seat->slot = taken;
+  seat->handle.head = region_block(seat->region, taken);
   return 0;
 }
 
-void region_detach_own(struct percore_region *region) {
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (region_slot_is_own(region, s)) {
-      struct percore_slot_head *head = region_block(region, s);
-      region_close_section(&head->sequence);
-      (void)detach(region, (percore_slot_t){head});
+percore_slot_t percore_attach(struct percore_region *region, const char *name,
+                              int core) {
+  if (!region_lock(region))
+    return (percore_slot_t){&region_no_seat(region)->handle};
+  struct seat *seat = same_seat(region, name, core);
+  int error = 0;
+  if (seat == NULL) {
+    seat = take_seat(region, name, core);
+    errno = region_thread_is_ending() ? ECANCELED : 0;
+    if (seat == NULL || errno != 0 ||
+        (core != PERCORE_THIS_CORE && seat_in(seat, core) != 0)) {
+      error = seat != NULL ? errno : ENOMEM;
+      refuse(region, name, error);
+      if (seat != NULL)
+        leave_seat(seat);
+      seat = &region->no_seat;
     }
+  }
+  region_unlock(region);
+  errno = error;
+  return handle_of(seat);
 }
 
-int percore_detach(struct percore_region *region, percore_slot_t slot) {
-  if (!region_lock(region))
+static bool may_run_on(int core) {
+  cpu_set_t cpus;
+  return core < 0 || core >= CPU_SETSIZE ||
+         sched_getaffinity(0, sizeof(cpus), &cpus) != 0 ||
+         CPU_ISSET((size_t)core, &cpus);
+}
+
+/* The creator of the thread may pin it meanwhile. */
+static int seat_here(struct seat *seat) {
+  enum { TRIES = 3 };
+  for (int i = 1;; i++) {
+    int core = sched_getcpu();
+    if (seat_in(seat, core) != 0)
+      return -1;
+    if (i == TRIES || seat->region->numbers_cores || may_run_on(core))
+      return 0;
+    end_slot(seat->region, seat->slot);
+  }
+}
+
+void region_decide(struct seat *seat) {
+  if (!region_lock(seat->region))
+    return;
+  if (is_own(seat) && seat->slot == SEAT_UNDECIDED && seat_here(seat) != 0) {
+    refuse(seat->region, seat->name, errno);
+    leave_seat(seat);
+  }
+  region_unlock(seat->region);
+}
+
+percore_slot_t percore_this_slot(struct percore_region *region) {
+  if (last_attached.region == region && region != NULL)
+    return (percore_slot_t){&last_attached.seat->handle};
+  if (region == NULL || region->is_sink ||
+      (region->is_child && !region->inherit))
+    return (percore_slot_t){&region_no_seat(region)->handle};
+  struct seat *seat = first_seat(region);
+  while (seat != NULL && !is_own(seat))
+    seat = seat->next;
+  return seat != NULL ? handle_of(seat)
+                      : (percore_slot_t){&region->no_seat.handle};
+}
+
+bool region_has_undecided(const struct percore_region *region) {
+  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
+    if (seat->thread != 0 && seat->slot == SEAT_UNDECIDED && !has_ended(seat))
+      return true;
+  return false;
+}
+
+void region_seats_fork(struct percore_region *region) {
+  region->attached_here = false;
+  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next) {
+    seat->was = seat->is_of_parent ? seat->was : seat->slot;
+    leave_seat(seat);
+    seat->is_of_parent = true;
+  }
+}
+
+/* The memory of the parent's slots is private in the child, and allocated when
+ * the child counts in it. */
+static bool is_counted_in(const struct percore_region *region, uint32_t s) {
+  enum { PAGES = 1024 };
+  unsigned char resident[PAGES], any = 0;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t pages = region->block_stride / page;
+  if (pages > PAGES)
+    pages = PAGES;
+  if (mincore(region_block(region, s), pages * page, resident) != 0)
+    return false;
+  for (size_t i = 0; i < pages; i++)
+    any |= resident[i] & 1;
+  return any != 0;
+}
+
+const struct seat *region_lost_in_child(const struct percore_region *region) {
+  if (!region->is_child || region->attached_here)
+    return NULL;
+  for (const struct seat *seat = region->seats; seat != NULL; seat = seat->next)
+    if (seat->is_of_parent && seat->was < region->header->slot_count &&
+        region_slot_is_of_parent(region, seat->was) &&
+        is_counted_in(region, seat->was))
+      return seat;
+  return NULL;
+}
+
+void region_seats_free(struct percore_region *region) {
+  while (region->seats != NULL) {
+    struct seat *next = region->seats->next;
+    free(region->seats);
+    region->seats = next;
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Detaching
+ */
+
+static void detach(struct seat *seat) {
+  struct percore_region *region = seat->region;
+  uint32_t s = seat->slot;
+  if (s < region->header->slot_count) {
+    percore_pass_(&seat->handle.head->quiescent);
+    end_slot(region, s);
+  }
+  leave_seat(seat);
+}
+
+int percore_detach(percore_slot_t slot) {
+  struct seat *seat = (struct seat *)slot.seat;
+  if (seat == NULL || seat->slot == SEAT_SINK || !region_lock(seat->region))
     return region_failed(EINVAL);
-  int rc = detach(region, slot);
-  region_unlock(region);
-  return rc;
+  bool own = is_own(seat);
+  if (own)
+    detach(seat);
+  region_unlock(seat->region);
+  return own ? 0 : region_failed(EINVAL);
+}
+
+void region_detach_own(struct percore_region *region) {
+  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
+    if (is_own(seat)) {
+      region_close_section(&seat->handle.head->sequence);
+      detach(seat);
+    }
 }

@@ -74,6 +74,7 @@ struct percore_region *region_make_sink(const char *name,
   struct percore_region *sink = &sinks[number % SINKS];
   const struct percore_region *before = &sinks[(number - 1) % SINKS];
   *sink = region_sink;
+  sink->no_seat.region = sink;
   sink->quiet = options->quiet != 0;
   sink->failure.error = fault->error;
   say_why(sink->failure.reason, sizeof(sink->failure.reason), name, options,
@@ -108,6 +109,13 @@ bool region_slots_refused(char *text, size_t size,
 
 bool region_rows_refused(char *text, size_t size,
                          const struct region_refusals *refusals) {
+  if (refusals->adds_in_children > 0) {
+    snprintf(text, size,
+             "rows that were not added: %llu, because a child of fork(2) adds "
+             "no rows: add them before the fork",
+             (unsigned long long)refusals->adds_in_children);
+    return true;
+  }
   if (refusals->adds_postponed == 0)
     return false;
   snprintf(
@@ -125,10 +133,11 @@ static void say_refusals(const struct percore_region *region, char *text,
                          size_t size) {
   const struct region_header *header = region->header, *shared = region->shared;
   uint64_t by = shared->postponed_by;
-  struct region_refusals refusals = {.attaches = shared->attach_refused,
-                                     .adds_postponed = shared->adds_postponed,
-                                     .extra_slots = header->slot_count -
-                                                    header->core_count};
+  struct region_refusals refusals = {
+      .attaches = shared->attach_refused,
+      .adds_postponed = shared->adds_postponed,
+      .adds_in_children = shared->adds_in_children,
+      .extra_slots = header->slot_count - header->core_count};
   if (by > 0 && by <= header->slot_count) {
     const struct region_slot *slot = &region->slots[by - 1];
     refusals.tid = slot->tid;
@@ -137,6 +146,14 @@ static void say_refusals(const struct percore_region *region, char *text,
   if (region_slots_refused(text, size, &refusals) ||
       region_rows_refused(text, size, &refusals))
     return;
+  const struct seat *seat = region_lost_in_child(region);
+  if (seat != NULL) {
+    snprintf(text, size,
+             "counts of thread '%s' are lost: this child of fork(2) counts "
+             "with what its parent attached: call percore_attach in the child",
+             seat->name);
+    return;
+  }
   snprintf(text, size, "%s",
            region->is_full ? "there is no memory for more rows or threads: the "
                              "file system of the runtime directory is full; "
@@ -145,8 +162,8 @@ static void say_refusals(const struct percore_region *region, char *text,
 }
 
 static struct percore_region_status status_of(struct percore_region *region) {
-  if (region->is_sink)
-    return region->failure;
+  if (region == NULL || region->is_sink)
+    return region != NULL ? region->failure : region_sink.failure;
   if (!region_lock(region))
     return (struct percore_region_status){
         .error = ENODEV,
@@ -164,13 +181,11 @@ static struct percore_region_status status_of(struct percore_region *region) {
   return status;
 }
 
-int percore_status(struct percore_region *region,
-                   struct percore_region_status *status) {
-  size_t size = status->size;
-  if (size < sizeof(size) || size > SIZED_MOST)
+int percore_status_(struct percore_region *region,
+                    struct percore_region_status *status, size_t size) {
+  if (size > SIZED_MOST)
     return region_failed(EINVAL);
   struct percore_region_status known = status_of(region);
-  known.size = size;
   memset(status, 0, size);
   memcpy(status, &known, size < sizeof(known) ? size : sizeof(known));
   return 0;

@@ -16,7 +16,7 @@
 
 bool region_lock(struct percore_region *region) {
   errno = ENODEV;
-  if (region->is_sink)
+  if (region == NULL || region->is_sink)
     return false;
   pthread_mutex_lock(&region->mutex);
   region->room = 0;

@@ -58,6 +58,23 @@ struct slot_holder {
   int tid;
 };
 
+/* What a thread holds: a slot, or the right to one (slot.c). Seats are not
+ * freed before the region, because handles point to them. */
+struct seat {
+  struct percore_seat_ handle;
+  struct percore_region *region;
+  uint64_t thread; /* the number of the thread; 0: free */
+  pid_t tid;
+  uint32_t slot; /* or one of the following */
+  int wanted;    /* the core passed to percore_attach */
+  char name[8 * REGION_SLOT_NAME_WORDS];
+  bool is_of_parent; /* this is a forked child: nobody takes it again */
+  uint32_t was;      /* the slot that it had in the parent */
+  struct seat *next;
+};
+#define SEAT_SINK UINT32_MAX
+#define SEAT_UNDECIDED (UINT32_MAX - 1) /* the core is not chosen yet */
+
 struct percore_region {
   pthread_mutex_t mutex;
   /* Fixed after create. The header, the tables and the fields are private
@@ -66,7 +83,7 @@ struct percore_region {
   unsigned char *again; /* with inherit: a second mapping; see owner.c */
   uint64_t size;
   uint64_t page_size;
-  bool is_sink; /* only block_stride, sink_block and failure are set */
+  bool is_sink; /* only no_seat, quiet and failure are set */
   bool quiet;
   bool numbers_cores;                   /* the application numbers the cores */
   bool inherit;                         /* children of fork count in it */
@@ -81,7 +98,7 @@ struct percore_region {
   struct region_slot *slots;
   uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
-  struct percore_slot_head *sink_block; /* a slot block of private memory */
+  struct seat no_seat; /* of threads without a slot */
   /* Guarded by the mutex. */
   /* This process is a child of the producer. With `inherit` it counts in the
    * region; otherwise the memory is a sink. */
@@ -93,8 +110,13 @@ struct percore_region {
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
+  bool attached_here;  /* a thread of this process attached after a fork */
   bool warned_refusal; /* an attach failed, though not for want of a slot */
   struct table_state *state;
+  struct seat *seats; /* read without the mutex: by percore_this_slot */
+  /* For each slot, and after them for the copies outside the slots: a place for
+   * each table. Those of a slot are made when a thread takes it. */
+  struct percore_place_ **places;
   struct grace grace;
   uint64_t *sums, *cells; /* for sum.c: room for the longest row */
   uint64_t room;          /* free memory, as far as the present call knows */
@@ -243,6 +265,10 @@ bool region_owners_fork(struct percore_region *region);
 bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly);
 void region_slot_leave(struct percore_region *region, uint32_t s);
 
+/* Returns the number of the calling thread, which no other thread of the
+ * process gets. */
+uint64_t region_thread_number(void);
+
 /* True if the calling thread holds the slot. */
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
 /* True if a thread of this process holds it. */
@@ -254,10 +280,21 @@ bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 
 uint32_t region_attached_slots(const struct percore_region *region);
 
-/* handles.c: a region that is a sink, and whether an address is in its memory.
- */
+/* handles.c: a region that is a sink, whether an address is in its memory, and
+ * the heads of sinks and of slots that are not chosen yet. */
 extern struct percore_region region_sink;
 bool region_sink_has(const void *address);
+extern struct percore_slot_head *const region_sink_head;
+extern struct percore_slot_head region_undecided;
+
+/* The seat of threads that hold none. NULL stands for a sink. */
+bool region_is_no_seat(const struct seat *seat);
+struct seat *region_no_seat(struct percore_region *region);
+
+/* Makes the places of the tables in a slot, or of those outside the slots:
+ * slot_count. Returns false with ENOMEM. */
+bool region_places_make(struct percore_region *region, uint32_t slot);
+void region_places_free(struct percore_region *region);
 
 /* provide.c: allocate memory for a range of the region, for the reserved rows
  * of one slot, or for rows 0 to rows - 1 in every used slot and outside the
@@ -337,10 +374,25 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
 
 /* slot.c */
 
+/* Chooses the slot of a seat whose core is not chosen yet. */
+void region_decide(struct seat *seat);
+
 /* Detaches the calling thread from a region, which must be locked. */
 void region_detach_own(struct percore_region *region);
 
-/* Makes percore_this_slot forget the slot, in a forked child. */
+/* True if a thread that may still run holds a seat without a slot. */
+bool region_has_undecided(const struct percore_region *region);
+
+/* In a forked child that counts in the region: makes the seats of the parent's
+ * threads sinks. */
+void region_seats_fork(struct percore_region *region);
+
+/* In such a child: returns a seat of the parent with which the child counts,
+ * although it has attached no thread; NULL if there is none. */
+const struct seat *region_lost_in_child(const struct percore_region *region);
+void region_seats_free(struct percore_region *region);
+
+/* Makes percore_this_slot forget the slot. */
 void region_forget_slot(void);
 
 /* status.c: makes a sink that remembers why it was made, and reports the reason
@@ -356,8 +408,10 @@ struct percore_region *region_make_sink(const char *name,
 void region_thread_ends(void);
 void region_process_ends(void);
 
-/* Finds the region that has the address: &region_sink if it is in a sink, NULL
- * if it is in no region. Returns false if the list of regions is locked. */
+/* Find the region that has the address, or the seat: &region_sink if it is in a
+ * sink, NULL if it is in no region. Return false if the list of regions is
+ * locked. */
 bool region_find(const void *address, const struct percore_region **found);
+bool region_find_seat(const void *seat, const struct percore_region **found);
 
 #endif

@@ -1,7 +1,7 @@
 /* percore pick: prints the cores that have room. */
 #include "arguments.h"
 #include "load.h"
-#include "percore.h"
+#include "percore_load.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -58,9 +58,11 @@ static const struct argument arguments[] = {
 static int pick(struct percore_load *load,
                 const struct percore_load_choice *choice, int *cores, int n) {
   uint64_t end_ns = monotonic_ns() + PATIENCE_NS;
+  struct percore_load_details details = {.size = sizeof(details)};
   int found = percore_load_best(load, choice, cores, n);
-  while (found == 0 && !percore_load_is_board(load) &&
-         monotonic_ns() < end_ns && sleep_until_ns(monotonic_ns() + STEP_NS)) {
+  (void)percore_load_get(load, 0, &details);
+  while (found == 0 && !details.from_board && monotonic_ns() < end_ns &&
+         sleep_until_ns(monotonic_ns() + STEP_NS)) {
     percore_load_update(load);
     found = percore_load_best(load, choice, cores, n);
   }

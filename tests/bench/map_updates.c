@@ -8,9 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../unit/calls.h"
 #include "bench.h"
 #include "map/growth.h"
-#include "percore.h"
+#include "percore_tune.h"
 
 enum { ENTRIES = 1000, COPIES = 256, FIELDS = 16, PASSES = 21 };
 
@@ -19,10 +20,10 @@ static const struct map_fields map_fields = {.list = fields, .len = FIELDS};
 static uint64_t values[COPIES][FIELDS];
 static uint64_t last[ENTRIES][COPIES * FIELDS], growth[COPIES * FIELDS];
 static percore_slot_t slots[COPIES];
+static percore_table_t tables[COPIES];
 static struct map_falls falls;
 
-static struct percore_region *make_region(const char *dir,
-                                          percore_core_table_t *table) {
+static struct percore_region *make_region(const char *dir) {
   static struct percore_field columns[FIELDS];
   static char names[FIELDS][8];
   for (uint32_t f = 0; f < FIELDS; f++) {
@@ -35,31 +36,30 @@ static struct percore_region *make_region(const char *dir,
                                       .field_count = FIELDS,
                                       .max_rows = ENTRIES,
                                       .row_name_size = 24};
-  struct percore_options options = {.size = sizeof(options),
-                                    .runtime_dir = dir,
-                                    .cores = COPIES};
+  struct percore_options options = {.runtime_dir = dir, .cores = COPIES};
   struct percore_region *region;
-  if (percore_create(&region, "benchmap", &description, 1, &options) != 0) {
+  if (create_region(&region, "benchmap", &description, 1, &options) != 0) {
     perror("percore_create");
     exit(1);
   }
   for (int core = 0; core < COPIES; core++)
-    percore_attach(region, "map", core, &slots[core]);
-  percore_core_table(region, 0, table);
+    attach_thread(region, "map", core, &slots[core]);
+  for (int core = 0; core < COPIES; core++)
+    tables[core] = percore_table(slots[core], 0);
   for (int i = 0; i < ENTRIES; i++) {
     char name[24];
     uint32_t row;
     snprintf(name, sizeof(name), "row%d", i);
-    percore_row_add(region, 0, name, &row);
+    make_row(region, 0, name, &row);
   }
   return region;
 }
 
-static void update(const struct map *map, percore_core_table_t table) {
+static void update(const struct map *map) {
   for (uint32_t entry = 0; entry < ENTRIES; entry++) {
     map_growth(map, &map_fields, values, last[entry], growth, &falls);
     for (uint32_t copy = 0; copy < COPIES; copy++) {
-      percore_core_row_t row = percore_core_row(slots[copy], table, entry);
+      percore_row_t row = percore_row(tables[copy], entry + 1);
       for (uint32_t f = 0; f < FIELDS; f++)
         percore_add(row, f, growth[copy * FIELDS + f]);
     }
@@ -68,8 +68,7 @@ static void update(const struct map *map, percore_core_table_t table) {
 
 int main(void) {
   char dir[] = "/tmp/percore-bench-XXXXXX";
-  percore_core_table_t table;
-  struct percore_region *region = make_region(mkdtemp(dir), &table);
+  struct percore_region *region = make_region(mkdtemp(dir));
   for (uint32_t f = 0; f < FIELDS; f++)
     fields[f] = (struct map_field){.offset = f * 8, .size = 8};
   struct map map = {.copies = COPIES, .stride = sizeof(values[0])};
@@ -78,14 +77,14 @@ int main(void) {
     for (int i = 0; i < COPIES * FIELDS; i++)
       values[i / FIELDS][i % FIELDS] += (uint64_t)i;
     uint64_t start = now_ns();
-    update(&map, table);
+    update(&map);
     ms[pass] = (double)(now_ns() - start) / 1e6;
   }
   printf("1000 entries x 16 counters x 256 cores: %.1f ms, %.1f ns per cell\n",
          median(ms, PASSES),
          median(ms, PASSES) * 1e6 / ENTRIES / COPIES / FIELDS);
   for (int core = 0; core < COPIES; core++)
-    percore_detach(region, slots[core]);
+    percore_detach(slots[core]);
   percore_destroy(region);
   rmdir(dir);
   return 0;

@@ -19,6 +19,7 @@
  * peers_counters.py compiles this, with HAVE_NAME for what is installed. */
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -28,7 +29,8 @@
 #include <vector>
 
 #include "bench.h"
-#include "percore.h"
+#include "percore_reader.h"
+#include "percore_tune.h"
 
 #ifdef HAVE_PROMETHEUS
 #include <prometheus/counter.h>
@@ -241,7 +243,7 @@ bool create_region() {
   static const char *const names[] = {"percore", "section", "owned", "small",
                                       "shared"};
   static percore_field fields[COUNTERS];
-  static percore_table tables[TABLES];
+  static struct percore_table tables[TABLES];
   for (int i = 0; i < COUNTERS; i++)
     fields[i].name = names[i];
   for (int i = 0; i < TABLES; i++) {
@@ -252,7 +254,8 @@ bool create_region() {
     tables[i].max_rows = rows;
     tables[i].flags = PERCORE_NO_RESET;
   }
-  return percore_create(&region, "peers", tables, TABLES, nullptr) == 0;
+  region = percore_create("peers", tables, TABLES, nullptr);
+  return errno == 0;
 }
 
 /* After the workers have attached, so that rows of each are in huge pages. */
@@ -287,35 +290,31 @@ template <uint32_t TABLE> struct Region : Way {
 };
 
 template <uint32_t TABLE> struct PerCoreIn : Region<TABLE> {
-  percore_slot_t slot;
-  percore_core_table_t table;
-  void start(int) {
-    slot = percore_this_slot(region);
-    percore_core_table(region, TABLE, &table);
-  }
+  percore_table_t table;
+  void start(int) { table = percore_table(percore_this_slot(region), TABLE); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_add(percore_core_row(slot, table, row), column, n);
+    percore_add(percore_row(table, row + 1), column, n);
   }
   INLINE void prefetch(uint32_t row) {
-    percore_prefetch(percore_core_row(slot, table, row));
+    percore_prefetch(percore_row(table, row + 1));
   }
 };
 using PerCore = PerCoreIn<CORE>;
 
 struct Section : PerCoreIn<SECTION> {
-  void begin() { percore_begin(slot); }
-  void end() { percore_end(slot); }
+  void begin() { percore_begin(percore_row(table, 1)); }
+  void end() { percore_end(percore_row(table, 1)); }
 };
 
 template <uint32_t TABLE> struct OwnedIn : Region<TABLE> {
   static constexpr bool owned = true;
-  percore_owned_table_t table;
-  void start(int) { percore_owned_table(region, TABLE, &table); }
+  percore_table_t table;
+  void start(int) { table = percore_table(percore_this_slot(region), TABLE); }
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_add(percore_owned_row(table, row), column, n);
+    percore_add(percore_row(table, row + 1), column, n);
   }
   INLINE void prefetch(uint32_t row) {
-    percore_prefetch(percore_owned_row(table, row));
+    percore_prefetch(percore_row(table, row + 1));
   }
 };
 
@@ -323,10 +322,9 @@ using Owned = OwnedIn<OWNED>;
 using Small = OwnedIn<SMALL>;
 
 struct Shared : Region<SHARED> {
-  percore_shared_table_t table;
-  void start(int) { percore_shared_table(region, SHARED, &table); }
+  void start(int) {}
   void add(uint32_t row, uint32_t column, uint64_t n) {
-    percore_shared_add(percore_shared_row(table, row), column, n);
+    percore_shared_add(percore_shared_row(region, SHARED, row + 1), column, n);
   }
 };
 
@@ -652,7 +650,7 @@ void run(int worker, std::vector<Entry> &ways, Entry &nothing, double seconds,
   uint64_t met = 0, x = 88172645463325252u + static_cast<uint64_t>(worker);
   uint64_t part = (at_random() ? MANY : FLOWS) / WORKERS;
   pin(worker);
-  percore_attach(region, "peers", worker, &slot);
+  slot = percore_attach(region, "peers", worker);
   meet(met);
   if (worker == 0)
     add_rows();
@@ -690,7 +688,7 @@ void run(int worker, std::vector<Entry> &ways, Entry &nothing, double seconds,
               ways.back().ns[0].size() >= ENOUGH;
     meet(met);
   }
-  percore_detach(region, slot);
+  percore_detach(slot);
 #ifdef HAVE_URCU
   rcu_unregister_thread();
 #endif

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../unit/calls.h"
 #include "bench.h"
-#include "percore.h"
+#include "percore_tune.h"
 #include "region/reader.h"
 
 enum {
@@ -46,7 +47,7 @@ static double read_all(struct region_reader *reader, struct region_tile *tile) {
 }
 
 struct writing {
-  percore_owned_table_t table;
+  percore_table_t table;
   uint32_t rows;
   double ns[BLOCKS]; /* per add */
   bool done;
@@ -63,9 +64,8 @@ static void *write_rows(void *argument) {
     uint64_t start = now_ns();
     for (int i = 0; i < ADDS; i++) {
       x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-      percore_add(
-          percore_owned_row(writing->table, (uint32_t)(x % writing->rows)), 0,
-          1);
+      percore_add(percore_row(writing->table, (uint32_t)(x % writing->rows)), 0,
+                  1);
     }
     writing->ns[block] = (double)(now_ns() - start) / ADDS;
   }
@@ -74,7 +74,7 @@ static void *write_rows(void *argument) {
 }
 
 static double time_writes(struct region_reader *reader,
-                          struct region_tile *tile, percore_owned_table_t table,
+                          struct region_tile *tile, percore_table_t table,
                           uint32_t rows, bool read) {
   static struct writing writing;
   struct timespec pause = {.tv_nsec = 100000000};
@@ -120,7 +120,7 @@ static void print_reads(struct region_reader *reader, struct region_tile *tile,
 }
 
 static void print_writes(struct region_reader *reader, struct region_tile *tile,
-                         percore_owned_table_t table, uint32_t rows) {
+                         percore_table_t table, uint32_t rows) {
   double ratios[5];
   if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
     printf("skipped: writer and reader need two cores\n");
@@ -154,7 +154,7 @@ struct bench {
  */
 static int attach_slots(struct bench *bench) {
   for (uint32_t s = 0; bench->copies > 1 && s < bench->copies; s++)
-    if (percore_attach(bench->region, NULL, (int)s, &bench->slots[s]) != 0)
+    if (attach_thread(bench->region, NULL, (int)s, &bench->slots[s]) != 0)
       return -1;
   return 0;
 }
@@ -169,17 +169,15 @@ static int begin(struct bench *bench, const char *dir,
                                 .field_count = columns,
                                 .max_rows = CELLS / columns / copies,
                                 .flags = PERCORE_NO_RESET};
-  struct percore_options options = {
-      .size = sizeof(options), .runtime_dir = dir, .cores = SLOTS};
-  struct region_reader_options reading = {.runtime_dir = dir,
-                                          .hello_wait_ms = 1000};
+  struct percore_options options = {.runtime_dir = dir, .cores = SLOTS};
+  struct region_reader_options reading = {.runtime_dir = dir};
   uint32_t cells = storage == PERCORE_PER_CORE ? REGION_TILE_CELLS_PER_CORE
                                                : REGION_TILE_CELLS;
   for (uint32_t c = 0; c < columns; c++)
     fields[c] = (struct percore_field){.name = names[c]};
   bench->rows = table.max_rows;
   bench->copies = copies;
-  if (percore_create(&bench->region, "bench", &table, 1, &options) != 0 ||
+  if (create_region(&bench->region, "bench", &table, 1, &options) != 0 ||
       attach_slots(bench) != 0 ||
       percore_reserve(bench->region, 0, bench->rows) != 0) {
     perror("percore_create");
@@ -201,20 +199,20 @@ static int end(struct bench *bench) {
   region_tile_free(&bench->tile);
   region_reader_close(bench->reader);
   for (uint32_t s = 0; bench->copies > 1 && s < bench->copies; s++)
-    percore_detach(bench->region, bench->slots[s]);
+    percore_detach(bench->slots[s]);
   return percore_destroy(bench->region);
 }
 
 static int run_owned(const char *dir, uint32_t columns) {
   struct bench bench;
-  percore_owned_table_t flows;
+  percore_table_t flows;
   char what[64];
   snprintf(what, sizeof(what), "OWNED rows of %u", columns);
   if (begin(&bench, dir, PERCORE_OWNED, columns, 1) != 0 ||
-      percore_owned_table(bench.region, 0, &flows) != 0)
+      open_table(bench.region, 0, &flows) != 0)
     return -1;
-  print_reads(bench.reader, &bench.tile, what,
-              percore_owned_row(flows, 0).owned_cells, 1, 0);
+  print_reads(bench.reader, &bench.tile, what, percore_row(flows, 1).cells, 1,
+              0);
   if (columns == 4)
     print_writes(bench.reader, &bench.tile, flows, bench.rows);
   return end(&bench);
@@ -222,17 +220,15 @@ static int run_owned(const char *dir, uint32_t columns) {
 
 static int run_per_core(const char *dir) {
   struct bench bench;
-  percore_core_table_t globals;
-  if (begin(&bench, dir, PERCORE_PER_CORE, COLUMNS, SLOTS) != 0 ||
-      percore_core_table(bench.region, 0, &globals) != 0)
+  if (begin(&bench, dir, PERCORE_PER_CORE, COLUMNS, SLOTS) != 0)
     return -1;
   for (int s = 0; s < SLOTS; s++)
-    for (uint32_t row = 0; row < bench.rows; row++)
-      percore_add(percore_core_row(bench.slots[s], globals, row), 0, 1);
+    for (uint32_t row = 1; row <= bench.rows; row++)
+      percore_add(percore_row(percore_table(bench.slots[s], 0), row), 0, 1);
   const uint64_t *first =
-      percore_core_row(bench.slots[0], globals, 0).core_cells;
+      percore_row(percore_table(bench.slots[0], 0), 1).cells;
   const uint64_t *second =
-      percore_core_row(bench.slots[1], globals, 0).core_cells;
+      percore_row(percore_table(bench.slots[1], 0), 1).cells;
   print_reads(bench.reader, &bench.tile, "PER_CORE rows of 16 in 16 slots",
               first, SLOTS, (size_t)(second - first));
   return end(&bench);

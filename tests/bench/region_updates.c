@@ -1,4 +1,4 @@
-/* Measures the cost of percore_poll and percore_poll_at, in core cycles, beside
+/* Measures the cost of percore_poll, in core cycles, beside
  * a loop that only reads the clock, which both need: medians of interleaved
  * blocks. Also measures how long it takes to create and to destroy a region.
  * What an update costs is measured by peers.cc. */
@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../unit/calls.h"
 #include "bench.h"
-#include "percore.h"
+#include "percore_tune.h"
 
 enum { BLOCKS = 61 };
 
@@ -32,14 +33,14 @@ static void by_clock(percore_slot_t slot) {
 
 static void by_poll(percore_slot_t slot) {
   for (uint64_t i = 0; i < POLLS; i++)
-    percore_poll(slot, i & 1);
+    percore_poll(slot, i & 1, 0);
 }
 
 static void by_poll_at(percore_slot_t slot) {
   for (uint64_t i = 0; i < POLLS; i++) {
     uint64_t tsc = percore_tsc();
     __asm__ volatile("" ::"r"(tsc));
-    percore_poll_at(slot, tsc, i & 1);
+    percore_poll(slot, i & 1, tsc);
   }
 }
 
@@ -48,7 +49,7 @@ static void print_polls(struct percore_region *region, double cycle) {
                                                      by_poll_at};
   static double cycles[3][BLOCKS];
   percore_slot_t slot;
-  percore_attach(region, "polls", -1, &slot);
+  attach_thread(region, "polls", -1, &slot);
   for (int block = 0; block < BLOCKS; block++)
     for (int v = 0; v < 3; v++) {
       uint64_t start = now_ns();
@@ -56,10 +57,10 @@ static void print_polls(struct percore_region *region, double cycle) {
       cycles[v][block] = (double)(now_ns() - start) / POLLS / cycle;
     }
   printf("an empty round that only reads the clock: %.1f cycles; with "
-         "percore_poll instead: %.1f; with percore_poll_at, too: %.1f\n",
+         "percore_poll instead: %.1f; with the time passed, too: %.1f\n",
          median(cycles[0], BLOCKS), median(cycles[1], BLOCKS),
          median(cycles[2], BLOCKS));
-  percore_detach(region, slot);
+  percore_detach(slot);
 }
 
 /* Call this first: the first percore_create of a process measures the frequency
@@ -70,7 +71,7 @@ static void print_lives(const struct percore_options *options) {
   for (int i = 0; i < LIVES; i++) {
     struct percore_region *region;
     uint64_t start = clock_now_ns(CLOCK_MONOTONIC);
-    if (percore_create(&region, "life", &table, 1, options) != 0)
+    if (create_region(&region, "life", &table, 1, options) != 0)
       perror("percore_create");
     uint64_t created = clock_now_ns(CLOCK_MONOTONIC);
     percore_destroy(region);
@@ -85,11 +86,11 @@ static void print_lives(const struct percore_options *options) {
 
 int main(void) {
   struct percore_region *region;
-  struct percore_options options = {.size = sizeof(options)};
+  struct percore_options options = {0};
   char dir[] = "/tmp/percore-bench-XXXXXX";
   options.runtime_dir = mkdtemp(dir);
   print_lives(&options);
-  if (percore_create(&region, "bench", &table, 1, &options) != 0) {
+  if (create_region(&region, "bench", &table, 1, &options) != 0) {
     perror("percore_create");
     return 1;
   }

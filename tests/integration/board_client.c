@@ -5,7 +5,9 @@
  * every system call but write is forbidden. board_client step: prints how long
  * after a step of real load on core 1 its load shows it, in seconds, ten times.
  */
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_load.h"
+#include "percore_tune.h"
 
 #include <err.h>
 #include <linux/filter.h>
@@ -44,7 +46,7 @@ static void measure_cost(struct percore_load *load) {
   int core;
   double begin_s = used_s();
   for (int i = 0; i < ROUNDS; i++)
-    sum += percore_load_get(load, i & 1);
+    sum += percore_load_get(load, i & 1, NULL);
   double got_s = used_s();
   for (int i = 0; i < ROUNDS; i++)
     percore_load_update(load);
@@ -97,12 +99,12 @@ static pid_t burn(int core) {
 
 static void wait_for_picture(struct percore_load *load) {
   double age = 0, last;
-  percore_load_get_window(load, BURNT, &age);
+  load_window(load, BURNT, &age);
   do {
     last = age;
     usleep(1000);
     percore_load_update(load);
-    percore_load_get_window(load, BURNT, &age);
+    load_window(load, BURNT, &age);
   } while (age >= last);
 }
 
@@ -110,10 +112,10 @@ static void measure_steps(struct percore_load *load) {
   for (int i = 0; i < STEPS; i++) {
     do
       wait_for_picture(load);
-    while (percore_load_get(load, BURNT) > 0.5);
-    double before = percore_load_get(load, BURNT), begin_s = now_s();
+    while (percore_load_get(load, BURNT, NULL) > 0.5);
+    double before = percore_load_get(load, BURNT, NULL), begin_s = now_s();
     pid_t pid = burn(BURNT);
-    while (percore_load_get(load, BURNT) < (1 + before) / 2) {
+    while (percore_load_get(load, BURNT, NULL) < (1 + before) / 2) {
       usleep(1000);
       percore_load_update(load);
     }
@@ -141,9 +143,9 @@ int main(int argc, char **argv) {
     int core = -1, status = percore_load_update(load);
     int found = percore_load_best(load, NULL, &core, 1);
     printf("%.3f %d %.6f %.6f %s %d %d %d\n", now_s(),
-           percore_load_is_board(load), percore_load_get(load, 0),
-           percore_load_get(load, 1), percore_load_source(load, 0), status,
-           found, core);
+           load_details(load, 0).from_board, percore_load_get(load, 0, NULL),
+           percore_load_get(load, 1, NULL), load_details(load, 0).source,
+           status, found, core);
     fflush(stdout);
   }
   if (step)

@@ -42,7 +42,8 @@
  * workers, then the packets counted for each key of the pool. If the producer
  * is killed, `begun` and `done` differ by at most one update for each worker.
  */
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_tune.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,6 +124,7 @@ struct worker {
   pthread_t thread;
   int core; /* -1: the thread has no slot */
   percore_slot_t slot;
+  percore_table_t table;
   uint64_t random;
   uint64_t next_key;
   uint64_t reuse_credit, packet_credit; /* in millionths */
@@ -132,10 +134,6 @@ struct worker {
 };
 
 static struct percore_region *region;
-static percore_core_table_t core_table;
-static percore_owned_table_t owned_table;
-static percore_shared_table_t shared_table;
-static percore_histogram_t histogram;
 static const uint32_t *columns;
 static uint64_t *truth_of_key;
 static struct worker workers[MAX_WORKERS];
@@ -144,6 +142,11 @@ static atomic_bool stopping;
 /* ---------------------------------------------------------------------------
  * Counting
  */
+
+static void attach(struct worker *worker, const char *name) {
+  worker->slot = percore_attach(region, name, worker->core);
+  worker->table = percore_table(worker->slot, 0);
+}
 
 static uint64_t random_below(struct worker *worker, uint64_t limit) {
   uint64_t x = worker->random;
@@ -159,11 +162,11 @@ static uint64_t random_below(struct worker *worker, uint64_t limit) {
     percore_add(handle, columns[PACKETS], n);                                  \
     percore_add(handle, columns[BYTES], PACKET *(n));                          \
     for (uint64_t i = 0; options.schema == 1 && i < (n); i++)                  \
-      percore_hist_add(handle, histogram, value);                              \
+      percore_observe(handle, LATENCY, value);                                 \
   } while (0)
 
 static void add_shared(uint32_t row, uint64_t n) {
-  percore_shared_row_t handle = percore_shared_row(shared_table, row);
+  percore_shared_row_t handle = percore_shared_row(region, 0, row);
   percore_shared_add(handle, columns[PACKETS], n);
   percore_shared_add(handle, columns[BYTES], PACKET * n);
 }
@@ -180,23 +183,16 @@ static void count(struct worker *worker, uint64_t object, uint64_t n,
   atomic_signal_fence(memory_order_seq_cst);
   if (worker->core < 0)
     add_shared(row, n);
-  else if (options.percore)
-    ADD_PACKETS(percore_core_row(worker->slot, core_table, row), n, value);
   else
-    ADD_PACKETS(percore_owned_row(owned_table, row), n, value);
+    ADD_PACKETS(percore_row(worker->table, row), n, value);
   atomic_signal_fence(memory_order_seq_cst);
   worker->truth->done[key % 2 == 0] += n;
 }
 
 static void hold(struct worker *worker, uint64_t object) {
   uint32_t row = (uint32_t)(object >> 32), n = (uint32_t)object % 7;
-  if (options.schema != 1)
-    return;
-  if (options.percore)
-    percore_updown_add(percore_core_row(worker->slot, core_table, row),
-                       columns[HELD], n);
-  else
-    percore_updown_add(percore_owned_row(owned_table, row), columns[HELD], n);
+  if (options.schema == 1)
+    percore_add(percore_row(worker->table, row), columns[HELD], n);
 }
 
 /* ---------------------------------------------------------------------------
@@ -209,12 +205,12 @@ static uint64_t next_key(struct worker *worker) {
   return options.pool > 0 ? key % options.pool : key;
 }
 
-static int add_row(uint64_t key, uint32_t *row) {
+static int make_row_of(uint64_t key, uint32_t *row) {
   char name[24];
   if (!options.named)
-    return percore_row_add_key(region, 0, key, row);
+    return make_row_key(region, 0, key, row);
   snprintf(name, sizeof(name), "s%llu", (unsigned long long)key);
-  return percore_row_add(region, 0, name, row);
+  return make_row(region, 0, name, row);
 }
 
 /* Adds the row of a new object, and stores the object in the place. Skips keys
@@ -223,7 +219,7 @@ static int add_row(uint64_t key, uint32_t *row) {
 static int begin_object(struct worker *worker, place_t *place) {
   uint64_t key = next_key(worker);
   uint32_t row;
-  while (add_row(key, &row) != 0) {
+  while (make_row_of(key, &row) != 0) {
     if (errno != EEXIST) {
       worker->truth->refused++;
       worker->next_key -= options.workers;
@@ -308,14 +304,14 @@ static void work_for(struct worker *worker, uint64_t us) {
 
 static void *work(void *argument) {
   struct worker *worker = argument;
-  percore_attach(region, "churn", worker->core, &worker->slot);
+  attach(worker, "churn");
   for (uint64_t last = now_us(); !atomic_load(&stopping);) {
     wait_for_tick();
     uint64_t now = now_us();
     work_for(worker, now - last < MOST_LATE_US ? now - last : MOST_LATE_US);
     last = now;
   }
-  percore_detach(region, worker->slot);
+  percore_detach(worker->slot);
   return NULL;
 }
 
@@ -366,9 +362,9 @@ static int do_count(const char *line) {
   place_t *place = place_of(line);
   if (place == NULL || sscanf(line, "%*u %llu %llu", &n, &value) != 2)
     return -1;
-  percore_attach(region, "hand", workers[0].core, &workers[0].slot);
+  attach(&workers[0], "hand");
   count(&workers[0], atomic_load(place), n, value);
-  return percore_detach(region, workers[0].slot);
+  return percore_detach(workers[0].slot);
 }
 
 /* Calls begin_object until the row that was just removed is free. Returns -1 if
@@ -386,11 +382,11 @@ static int do_reuse(const char *line) {
   place_t *place = place_of(line);
   if (place == NULL)
     return -1;
-  percore_attach(region, "hand", workers[0].core, &workers[0].slot);
+  attach(&workers[0], "hand");
   int rc = end_object(&workers[0], place);
   if (rc == 0)
     rc = begin_soon(&workers[0], place);
-  percore_detach(region, workers[0].slot);
+  percore_detach(workers[0].slot);
   return rc;
 }
 
@@ -446,7 +442,7 @@ static struct truth *map_truth(const char *path) {
 }
 
 static int make_region(char *name) {
-  struct percore_options how = {.size = sizeof(how)};
+  struct percore_options how = {0};
   struct percore_table table = {
       .name = "session",
       .storage = options.percore ? PERCORE_PER_CORE : PERCORE_OWNED,
@@ -463,17 +459,9 @@ static int make_region(char *name) {
     how.instance = at + 1;
   }
   columns = options.schema == 1 ? columns_1 : columns_2;
-  if (percore_create(&region, name, &table, 1, &how) != 0)
+  if (create_region(&region, name, &table, 1, &how) != 0)
     return -1;
-  if (options.schema == 1 &&
-      percore_histogram(region, 0, LATENCY, &histogram) != 0)
-    return -1;
-  if (!options.percore)
-    return percore_owned_table(region, 0, &owned_table);
-  return percore_core_table(region, 0, &core_table) == 0 &&
-                 percore_shared_table(region, 0, &shared_table) == 0
-             ? 0
-             : -1;
+  return 0;
 }
 
 static int make_worker(uint64_t w, struct truth *truth) {
@@ -488,11 +476,11 @@ static int make_worker(uint64_t w, struct truth *truth) {
     return 0;
   }
   worker->places = calloc(worker->place_count, sizeof(place_t));
-  percore_attach(region, "hand", worker->core, &worker->slot);
+  attach(worker, "hand");
   for (uint64_t i = 0; i < worker->place_count; i++)
     if (begin_object(worker, &worker->places[i]) != 0)
       return -1;
-  return percore_detach(region, worker->slot);
+  return percore_detach(worker->slot);
 }
 
 int main(int argc, char **argv) {

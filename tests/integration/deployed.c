@@ -30,7 +30,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_tune.h"
 
 enum { PORT, SESSION, TABLES };
 static const struct percore_field fields[] = {
@@ -69,9 +70,9 @@ static void must(int status, const char *what) {
 /* Ignores failures: if a region cannot be created, its updates go to memory
  * that no program reads. */
 static void do_create(void) {
-  percore_create(&region, "deployed", tables, TABLES, NULL);
-  percore_row_add(region, PORT, "eth0", &port);
-  percore_row_add_key(region, SESSION, 1, &session);
+  create_region(&region, "deployed", tables, TABLES, NULL);
+  make_row(region, PORT, "eth0", &port);
+  make_row_key(region, SESSION, 1, &session);
 }
 
 static void do_pin(int core) {
@@ -119,43 +120,41 @@ static void do_filter(void) {
 }
 
 static void do_count(void) {
-  percore_core_table_t ports;
-  percore_owned_table_t sessions;
-  percore_shared_table_t shared;
-  percore_histogram_t latency;
-  percore_core_table(region, PORT, &ports);
-  percore_owned_table(region, SESSION, &sessions);
-  percore_shared_table(region, PORT, &shared);
-  percore_histogram(region, PORT, 1, &latency);
-  percore_core_row_t row =
-      percore_core_row(percore_this_slot(region), ports, port);
-  percore_begin(slot);
+  uint32_t ports;
+  percore_table_t sessions;
+  uint32_t shared;
+  ports = PORT;
+  open_table(region, SESSION, &sessions);
+  shared = PORT;
+  percore_row_t row =
+      percore_row(percore_table(percore_this_slot(region), ports), port);
+  begin_section(slot);
   percore_add(row, 0, 1);
-  percore_hist_add(row, latency, 7);
-  percore_end(slot);
-  percore_owned_row_t own = percore_owned_row(sessions, session);
-  percore_row_begin(own);
+  percore_observe(row, 1, 7);
+  end_section(slot);
+  percore_row_t own = percore_row(sessions, session);
+  percore_begin(own);
   percore_add(own, 0, 1);
-  percore_row_end(own);
-  percore_shared_add(percore_shared_row(shared, port), 0, 1);
-  percore_poll(slot, 1);
+  percore_end(own);
+  percore_shared_add(percore_shared_row(region, shared, port), 0, 1);
+  percore_poll(slot, 1, 0);
   for (uint64_t start = percore_tsc(); percore_tsc() - start < 1000000;)
     ;
-  percore_poll(slot, 1);
+  percore_poll(slot, 1, 0);
   percore_sleep(slot);
   percore_wake(slot);
 }
 
 static void do_rows(void) {
   uint32_t row;
-  must(percore_row_add(region, PORT, "eth1", &row), "percore_row_add");
+  must(make_row(region, PORT, "eth1", &row), "percore_row_add");
   must(percore_reset(region, PORT, PERCORE_ALL_ROWS), "percore_reset");
   must(percore_row_remove(region, PORT, row, PERCORE_NO_UPDATE_IN_FLIGHT),
        "percore_row_remove");
 }
 
 static void do_status(void) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   must(percore_status(region, &status), "percore_status");
   printf("%d %d %u\n", status.served, status.error, status.slots_attached);
   fflush(stdout);
@@ -175,7 +174,7 @@ int main(int argc, char **argv) {
     if (strcmp(step, "create") == 0) {
       do_create();
     } else if (strcmp(step, "attach") == 0) {
-      i++, percore_attach(region, "main", first, &slot);
+      i++, attach_thread(region, "main", first, &slot);
     } else if (strcmp(step, "pin") == 0) {
       i++, do_pin(first);
     } else if (strcmp(step, "drop") == 0 && i + 2 < argc) {

@@ -5,6 +5,7 @@
  * instructions are divided by. */
 #include <sys/time.h>
 
+#include "../unit/calls.h"
 #include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
@@ -31,12 +32,11 @@ int __wrap_plugin_dispatch_values(const value_list_t *list) {
  */
 
 static percore_slot_t slot;
-static percore_core_row_t row;
+static percore_row_t row;
 static percore_shared_row_t shared;
-static percore_histogram_t histogram;
 
 PATH path_add(void) {
-  percore_core_row_t mine = row;
+  percore_row_t mine = row;
   for (uint64_t i = 0; i < STEPS; i++)
     percore_add(mine, PACKETS, i);
   return STEPS;
@@ -50,22 +50,20 @@ PATH path_shared_add(void) {
 }
 
 PATH path_section(void) {
-  percore_core_row_t mine = row;
-  percore_slot_t own = slot;
+  percore_row_t mine = row;
   for (uint64_t i = 0; i < STEPS; i++) {
-    percore_begin(own);
+    percore_begin(mine);
     percore_add(mine, PACKETS, 1);
     percore_add(mine, BYTES, i);
-    percore_end(own);
+    percore_end(mine);
   }
   return STEPS;
 }
 
 PATH path_hist_add(void) {
-  percore_core_row_t mine = row;
-  percore_histogram_t latency = histogram;
+  percore_row_t mine = row;
   for (uint64_t i = 0; i < STEPS; i++)
-    percore_hist_add(mine, latency, i);
+    percore_observe(mine, LATENCY, i);
   return STEPS;
 }
 
@@ -73,9 +71,9 @@ PATH path_hist_add(void) {
  */
 PATH path_poll(void) {
   percore_slot_t own = slot;
-  uint64_t tsc = percore_polled_(own.head);
+  uint64_t tsc = percore_polled_(own.seat->head);
   for (uint64_t i = 0; i < STEPS; i++)
-    percore_poll_at(own, tsc + i, i & 1);
+    percore_poll(own, i & 1, tsc + i);
   return STEPS;
 }
 
@@ -143,7 +141,7 @@ PATH path_dispatch(void) {
  * Rounds of the plugin over regions
  */
 
-static percore_owned_table_t rows_of_table;
+static percore_table_t rows_of_table;
 
 static void open_rows(uint32_t rows, const char *options) {
   static const struct percore_field fields[COLUMNS] = {{.name = "packets"},
@@ -173,7 +171,7 @@ static void open_rows(uint32_t rows, const char *options) {
 static void count(uint32_t rows) {
   for (uint32_t i = 0; i < rows; i++)
     for (unsigned column = 0; column < COLUMNS; column++)
-      percore_add(percore_owned_row(rows_of_table, i), column, i + 1);
+      percore_add(percore_row(rows_of_table, i + 1), column, i + 1);
 }
 
 PATH path_scan(void) {
@@ -205,17 +203,14 @@ int main(int argc, char **argv) {
   set_up();
   struct percore_region *region = create_usual(0, NULL);
   slot = unit_attach(region, 0);
-  row = percore_core_row(slot, unit_core_table(region, PORT),
-                         unit_row(region, PORT, "eth0"));
-  shared = percore_shared_row(unit_shared_table(region, SLOW),
-                              unit_row(region, SLOW, "eth0"));
-  percore_histogram(region, PORT, LATENCY, &histogram);
+  row = percore_row(percore_table(slot, PORT), unit_row(region, PORT, "eth0"));
+  shared = percore_shared_row(region, SLOW, unit_row(region, SLOW, "eth0"));
   RUN(path_add);
   RUN(path_shared_add);
   RUN(path_section);
   RUN(path_hist_add);
   RUN(path_poll);
-  percore_detach(region, slot);
+  percore_detach(slot);
   tear_down();
 
   set_up();

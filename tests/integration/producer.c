@@ -4,7 +4,8 @@
  *
  * Commands are read from standard input, one per line; each is answered by a
  * line. Tables are numbered as in the schema, and `row` answers with the number
- * of the row. Core -1 means a table with a single copy.
+ * of the row; rows are numbered from 0 here. Core -1 means a table with a
+ * single copy.
  *
  *   core CORE                          attach a slot for the core
  *   row TABLE HEX                      add the row with this name
@@ -30,7 +31,8 @@
  *   serve                              serve once, if the region is polled
  *   end                                detach and destroy the region
  */
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_tune.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -128,16 +130,16 @@ static void wait_us(long us) {
  * Updates
  */
 
-static percore_core_row_t core_row(unsigned table, unsigned row, int core) {
-  percore_core_table_t handle;
-  percore_core_table(region, table, &handle);
-  return percore_core_row(slots[core], handle, row);
+static percore_row_t core_row(unsigned table, unsigned row, int core) {
+  uint32_t handle;
+  handle = table;
+  return percore_row(percore_table(slots[core], handle), row + 1);
 }
 
-static percore_owned_row_t owned_row(unsigned table, unsigned row) {
-  percore_owned_table_t handle;
-  percore_owned_table(region, table, &handle);
-  return percore_owned_row(handle, row);
+static percore_row_t owned_row(unsigned table, unsigned row) {
+  percore_table_t handle;
+  open_table(region, table, &handle);
+  return percore_row(handle, row + 1);
 }
 
 static int do_add(const char *line) {
@@ -147,9 +149,9 @@ static int do_add(const char *line) {
   if (sscanf(line, "%u %u %u %lld %d", &table, &row, &column, &n, &core) != 5)
     return -1;
   if (core < 0)
-    percore_updown_add(owned_row(table, row), column, n);
+    percore_add(owned_row(table, row), column, n);
   else
-    percore_updown_add(core_row(table, row, core), column, n);
+    percore_add(core_row(table, row, core), column, n);
   return 0;
 }
 
@@ -170,20 +172,18 @@ static int do_hist(const char *line) {
   unsigned table, row, field, times;
   unsigned long long value;
   int core;
-  percore_histogram_t histogram;
   if (sscanf(line, "%u %u %u %llu %u %d", &table, &row, &field, &value, &times,
-             &core) != 6 ||
-      percore_histogram(region, table, field, &histogram) != 0)
+             &core) != 6)
     return -1;
   for (unsigned i = 0; i < times; i++)
-    percore_hist_add(core_row(table, row, core), histogram, value);
+    percore_observe(core_row(table, row, core), field, value);
   return 0;
 }
 
 /* Polls a round with n packets on a simulated clock, because time spent waiting
  * would not count as work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
-  percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
+  percore_poll(slot, n, percore_polled_(slot.seat->head) + 1000);
 }
 
 static int do_poll(const char *line) {
@@ -198,7 +198,7 @@ static int do_poll(const char *line) {
 }
 
 static void note_readers(void) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   if (percore_status(region, &status) == 0 && status.served > 0)
     __atomic_store_n(&tally[MET], 1, __ATOMIC_SEQ_CST);
 }
@@ -208,17 +208,17 @@ static void note_readers(void) {
 static void *run(void *argument) {
   int core = ((int *)argument)[0], sleep_us = ((int *)argument)[1];
   percore_slot_t slot;
-  percore_core_table_t port;
-  percore_core_table(region, 1, &port);
-  percore_attach(region, "runner", core, &slot);
+  uint32_t port;
+  port = 1;
+  attach_thread(region, "runner", core, &slot);
   uint32_t packets = strcmp(tables[1].fields[0].name, "packets") == 0 ? 0 : 2;
   for (uint64_t i = 0;; i++) {
     __atomic_store_n(&tally[core], i + 1, __ATOMIC_SEQ_CST);
-    percore_begin(slot);
-    percore_add(percore_core_row(slot, port, 0), packets, 1);
-    percore_add(percore_core_row(slot, port, 0), 1, 100);
-    percore_end(slot);
-    percore_poll(slot, i & 1);
+    begin_section(slot);
+    percore_add(percore_row(percore_table(slot, port), 0), packets, 1);
+    percore_add(percore_row(percore_table(slot, port), 0), 1, 100);
+    end_section(slot);
+    percore_poll(slot, i & 1, 0);
     if (tally[MET] == 0)
       note_readers();
     if (sleep_us > 0)
@@ -266,9 +266,9 @@ static int do_row(const char *line) {
     return -1;
   for (size_t i = 0; sscanf(hex + 2 * i, "%2x", &byte) == 1; i++)
     name[i] = (char)byte;
-  if (percore_row_add(region, table, name, &row) != 0)
+  if (make_row(region, table, name, &row) != 0)
     return -1;
-  printf("%u ", row);
+  printf("%u ", row - 1);
   return 0;
 }
 
@@ -280,7 +280,7 @@ static int do_rows(const char *line) {
   for (unsigned i = first; i < first + count; i++) {
     char name[16];
     snprintf(name, sizeof(name), "s%u", i);
-    if (percore_row_add(region, table, name, &row) != 0)
+    if (make_row(region, table, name, &row) != 0)
       return -1;
   }
   return 0;
@@ -292,7 +292,7 @@ static int do_keys(const char *line) {
   if (sscanf(line, "%u %u %u", &table, &first, &count) != 3)
     return -1;
   for (unsigned i = first; i < first + count; i++)
-    if (percore_row_add_key(region, table, i, &row) != 0)
+    if (make_row_key(region, table, i, &row) != 0)
       return -1;
   return 0;
 }
@@ -302,7 +302,7 @@ static int do_places(const char *line) {
   if (sscanf(line, "%u %u %u", &table, &first, &count) != 3)
     return -1;
   for (unsigned row = first; row < first + count; row++)
-    if (percore_row_add_at(region, table, row, NULL, row) != 0)
+    if (percore_row_add_at(region, table, row + 1, NULL, row) != 0)
       return -1;
   return 0;
 }
@@ -322,13 +322,14 @@ static int do_remove(const char *line) {
   unsigned table, row;
   if (sscanf(line, "%u %u", &table, &row) != 2)
     return -1;
-  return percore_row_remove(region, table, row, PERCORE_NO_UPDATE_IN_FLIGHT);
+  return percore_row_remove(region, table, row + 1,
+                            PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
 static int do_core(const char *line) {
   int core = atoi(line);
   return core >= 0 && core < CORES
-             ? percore_attach(region, "hand", core, &slots[core])
+             ? attach_thread(region, "hand", core, &slots[core])
              : -1;
 }
 
@@ -343,7 +344,7 @@ static int do_wake(const char *line) {
 }
 
 static int do_begin(const char *line) {
-  percore_begin(slots[atoi(line)]);
+  begin_section(slots[atoi(line)]);
   return 0;
 }
 
@@ -360,7 +361,7 @@ static int do_serve(const char *line) {
 static int do_end(const char *line) {
   (void)line;
   for (int core = 0; core < CORES; core++)
-    if (slots[core].head != NULL && percore_detach(region, slots[core]) != 0)
+    if (slots[core].seat != NULL && percore_detach(slots[core]) != 0)
       return -1;
   return percore_destroy(region);
 }
@@ -392,7 +393,7 @@ static int obey(const char *line) {
 }
 
 static int create(char *name, const char *schema, int polled) {
-  struct percore_options options = {.size = sizeof(options)};
+  struct percore_options options = {0};
   (void)polled;
   char *at = strchr(name, '@');
   if (at != NULL) {
@@ -402,7 +403,7 @@ static int create(char *name, const char *schema, int polled) {
   for (size_t i = 0; i < COUNT_OF(schemas); i++)
     if (strcmp(schemas[i].name, schema) == 0) {
       tables = schemas[i].tables;
-      return percore_create(&region, name, tables, TABLES, &options);
+      return create_region(&region, name, tables, TABLES, &options);
     }
   errno = EINVAL;
   return -1;

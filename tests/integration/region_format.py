@@ -119,7 +119,8 @@ class Region:
         stride = 8 * (cells + (flags & CONSISTENT))
         for place, value in enumerate((
                 self.string(name), self.string("what it counts"), storage,
-                flags, first_field, len(fields), cells, stride, rows,
+                flags, first_field, len(fields), cells, stride,
+                rows + (flags & SINGLE == 0),  # with row 0
                 name_size, key)):
             self.set(self.table(number) + 4 * place, value, 4)
         for offset, field in enumerate(fields):
@@ -168,13 +169,13 @@ class Region:
                                  (96, self.label_size(number) * rows),
                                  (64, 8 * cells * rows),
                                  (72, 8 * cells * rows),
-                                 (80, stride * (rows + 1))):
+                                 (80, stride * rows)):
                 self.set(at + offset, self.place(size))
             if number == CORE_TABLE:
                 self.set(at + 88, 64)
             elif self.get(at + 8, 4) == PER_CORE:
                 self.set(at + 88, block)
-                block += stride * (rows + 1)
+                block += stride * rows
         block = (block + LINE - 1) // LINE * LINE
         self.set(184, block)
         self.set(176, self.place(block * SLOTS))
@@ -250,20 +251,20 @@ class Region:
         if len(self.tables) < len(TABLES):
             return
         self.add_row(WORKER, 0)
-        for row, name in enumerate((b"eth0", "zoë".encode())):
+        for row, name in enumerate((b"eth0", "zoë".encode()), 1):
             self.name(PORT, row, name)
             self.add_row(PORT, row)
             self.set(self.cell(0, PORT, row), 40)
             self.set(self.cell(2, PORT, row), 2)
             self.set(self.birth(PORT, row), 10)
             self.set(self.reset(PORT, row), 40)
-        for row in range(3):
-            self.set(self.label(SESSION, row), 0x0a000001 + row)
+        for row in range(1, 4):
+            self.set(self.label(SESSION, row), 0x0a000000 + row)
             self.add_row(SESSION, row)
-            self.set(self.single(SESSION, row), 1000 * row)
-        self.name(SLOW, 0, b"api")
-        self.add_row(SLOW, 0)
-        self.set(self.single(SLOW, 0, 1), 1)
+            self.set(self.single(SESSION, row), 1000 * (row - 1))
+        self.name(SLOW, 1, b"api")
+        self.add_row(SLOW, 1)
+        self.set(self.single(SLOW, 1, 1), 1)
 
 
 class Served(Published):

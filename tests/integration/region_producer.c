@@ -38,7 +38,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_tune.h"
 
 enum { MAX_WORKERS = 16, MAX_LOOKS = 1 << 16, PORTS = 2 };
 enum { PORT, SESSION, ODD, WORKER };
@@ -106,13 +107,11 @@ static struct {
   uint32_t rows;
   int workers;
   bool hostile;
-} options = {.region = {.size = sizeof(struct percore_options)},
-             .rows = 4,
+} options = {.rows = 4,
              .workers = 1};
 
 static struct percore_region *region;
-static percore_core_table_t port_table, worker_table;
-static percore_histogram_t latency;
+static uint32_t port_table, worker_table;
 static uint32_t port_rows[PORTS];
 static atomic_bool stop, stuck, asleep;
 static pthread_barrier_t attached; /* the workers and main() wait */
@@ -140,18 +139,19 @@ static void sleep_ns(long ns) {
 /* Polls one round. Every second round handles 64 packets of 100 bytes. */
 static void poll_once(struct worker *worker, percore_slot_t slot,
                       uint64_t round) {
-  percore_core_row_t row = percore_core_row(slot, port_table, port_rows[0]);
+  percore_row_t row =
+      percore_row(percore_table(slot, port_table), port_rows[0]);
   uint64_t n = round % 2 == 0 ? 64 : 0;
   if (n > 0) {
-    percore_begin(slot);
+    begin_section(slot);
     percore_add(row, RX_PACKETS, n);
     percore_add(row, RX_BYTES, n * 100);
-    percore_end(slot);
-    percore_hist_add(row, latency, round % 1000);
+    end_section(slot);
+    percore_observe(row, LATENCY, round % 1000);
     atomic_store(&worker->packets, worker->packets + n);
   }
   /* Use a simulated clock, because time spent asleep does not count as work. */
-  percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
+  percore_poll(slot, n, percore_polled_(slot.seat->head) + 1000);
   sleep_ns(200000);
 }
 
@@ -172,11 +172,12 @@ static void *work(void *argument) {
   snprintf(name, sizeof(name),
            options.hostile ? "\033[2Jworker\n%d\377" : "worker %d",
            worker->number);
-  if (percore_attach(region, name, worker->core, &slot) != 0)
+  if (attach_thread(region, name, worker->core, &slot) != 0)
     perror("percore_attach");
-  percore_core_row_t idle = percore_core_row(slot, port_table, port_rows[1]);
-  percore_updown_add(idle, IN_FLIGHT, worker->number == 0 ? -5 : 2);
-  percore_core_row_t state = percore_core_row(slot, worker_table, 0);
+  percore_row_t idle =
+      percore_row(percore_table(slot, port_table), port_rows[1]);
+  percore_add(idle, IN_FLIGHT, worker->number == 0 ? -5 : 2);
+  percore_row_t state = percore_row(percore_table(slot, worker_table), 0);
   percore_set(state, QUEUE, 10 + worker->number);
   percore_set(state, LINK, worker->number % 2);
   poll_once(worker, slot, 0);
@@ -188,7 +189,7 @@ static void *work(void *argument) {
     if (last && atomic_load(&asleep))
       wait_while(slot, &asleep, true);
   }
-  percore_detach(region, slot);
+  percore_detach(slot);
   return NULL;
 }
 
@@ -264,24 +265,23 @@ static void add_rows(void) {
   static const char *const names[] = {"eth0", "eth1"};
   static const char *const hostile_names[] = {"\033]0;owned\007\033[2J",
                                               "a\"b\\c\n\xe2\x80\xae\xff/;= "};
-  percore_owned_table_t session;
-  percore_shared_table_t odd;
-  percore_owned_table(region, SESSION, &session);
-  percore_shared_table(region, ODD, &odd);
+  percore_table_t session;
+  uint32_t odd;
+  open_table(region, SESSION, &session);
+  odd = ODD;
   for (uint32_t p = 0; p < PORTS; p++)
-    if (percore_row_add(region, PORT,
-                        options.hostile ? hostile_names[p] : names[p],
-                        &port_rows[p]) != 0)
+    if (make_row(region, PORT, options.hostile ? hostile_names[p] : names[p],
+                 &port_rows[p]) != 0)
       fail("percore_row_add");
   for (uint32_t k = 0; k < options.rows; k++) {
     uint32_t row;
-    if (percore_row_add_key(region, SESSION, 0x0a000000u + k, &row) != 0)
+    if (make_row_key(region, SESSION, 0x0a000000u + k, &row) != 0)
       fail("percore_row_add_key");
-    percore_owned_row_t cells = percore_owned_row(session, row);
+    percore_row_t cells = percore_row(session, row);
     percore_add(cells, 0, 3ull * k);
     percore_add(cells, 1, 1000ull * k);
   }
-  percore_shared_row_t row = percore_shared_row(odd, 0);
+  percore_shared_row_t row = percore_shared_row(region, odd, 0);
   percore_shared_add(row, 0, UINT64_MAX - 1);
   percore_shared_add(row, 1, (uint64_t)-42);
 }
@@ -297,12 +297,11 @@ static void make_region(void) {
   if (options.hostile)
     worker_fields[LINK].states = hostile_links;
   tables[SESSION].max_rows = options.rows > 0 ? options.rows : 1;
-  if (percore_create(&region, name, tables, 4, &options.region) != 0 &&
+  if (create_region(&region, name, tables, 4, &options.region) != 0 &&
       errno != EADDRINUSE)
     fail("percore_create");
-  percore_core_table(region, PORT, &port_table);
-  percore_core_table(region, WORKER, &worker_table);
-  percore_histogram(region, PORT, LATENCY, &latency);
+  port_table = PORT;
+  worker_table = WORKER;
   add_rows();
 }
 
@@ -333,13 +332,13 @@ static void obey(const char *line) {
   else if (strcmp(line, "sleep\n") == 0 || strcmp(line, "wake\n") == 0)
     atomic_store(&asleep, line[0] == 's');
   else if (sscanf(line, "remove %u", &k) == 1)
-    percore_row_remove(region, SESSION, k, PERCORE_NO_UPDATE_IN_FLIGHT);
+    percore_row_remove(region, SESSION, k + 1, PERCORE_NO_UPDATE_IN_FLIGHT);
   else if (sscanf(line, "add %u", &k) == 1)
-    percore_row_add_key(region, SESSION, 0x0a000000u + k, &k);
+    make_row_key(region, SESSION, 0x0a000000u + k, &k);
   else if (sscanf(line, "reset %u %u", &t, &k) == 2)
-    percore_reset(region, t, k);
+    percore_reset(region, t, k + 1);
   else if (sscanf(line, "name %55s", name) == 1)
-    percore_row_add(region, PORT, name, &k);
+    make_row(region, PORT, name, &k);
   else
     fail(line);
   puts("done");
@@ -362,8 +361,7 @@ static void parse(int argc, char **argv) {
     case 'w':
       options.workers = atoi(optarg);
       break;
-    case 'p':
-      ;
+    case 'p':;
       break;
     case 'h':
       options.hostile = true;

@@ -154,9 +154,14 @@ def test_symbols():
                               text_of("contrib/debian/libpercore2.symbols"), re.MULTILINE))
     check(exported == listed, f"{sorted(exported ^ listed)}")
     check(exported == packaged, f"{sorted(exported ^ packaged)}")
-    header = re.sub(r"/\*.*?\*/", "", text_of("src/percore.h"), flags=re.DOTALL)
-    declared = set(re.findall(r"^[\w ]+[ *\n](percore_\w+)\(", header, re.MULTILINE))
-    check(len(declared) > 70, f"{sorted(declared)}")
+    headers = "".join(text_of(f"src/percore{part}.h")
+                      for part in ("", "_tune", "_load", "_reader"))
+    headers = re.sub(r"/\*.*?\*/", "", headers, flags=re.DOTALL)
+    inline = set(re.findall(r"^(?:template .*)?static inline [^;{]*?\b(percore_\w+)\(", headers,
+                            re.MULTILINE))
+    declared = set(re.findall(r"^[\w ]+[ *\n](percore_\w+)\(", headers, re.MULTILINE))
+    declared -= inline | {"percore_whole_"}  # which only makes fractions fail to compile
+    check(len(declared) > 35, f"{sorted(declared)}")
     missing = declared - {symbol.split("@")[0] for symbol in exported}
     check(not missing, f"{sorted(missing)}")
 

@@ -171,9 +171,111 @@ def need_library():
 
 
 def test_python():
-    """a Python program counts every datagram through ctypes"""
-    need_library()
+    """a Python program counts every datagram without the library, by percore.py, which
+    has at most 100 lines"""
     check_udp("udppy", sys.executable, f"{SOURCE}/contrib/producers/udp.py")
+    lines = [line for line in read(f"{SOURCE}/contrib/producers/percore.py").splitlines()
+             if line.strip()]
+    check(len(lines) <= 100, f"percore.py has {len(lines)} lines")
+
+
+def compile_example(directory, name, *options):
+    """Compiles an example as its first lines say. Returns its path."""
+    need_library()
+    compiler = "g++" if name.endswith(".cc") else "gcc"
+    if not shutil.which(compiler):
+        raise Skip(f"there is no {compiler}")
+    program = f"{directory}/{name.split('.')[0]}"
+    done = subprocess.run(
+        [compiler, "-O2", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/src", *options,
+         f"{SOURCE}/contrib/producers/{name}", f"-L{LIBRARY}", "-lpercore", "-o", program],
+        capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    check(done.returncode == 0, done.stderr)
+    return program
+
+
+def test_cxx():
+    """a C++ program counts every datagram"""
+    with tempfile.TemporaryDirectory(prefix="percore-test-") as directory:
+        program = compile_example(directory, "udp.cc", "-std=c++17")
+        port = free_port()
+        with Example(program, str(port), "3") as example:
+            example.wait_until_alive()
+            wait_for(lambda: f"0100007F:{port:04X} " in read("/proc/net/udp"),
+                     f"a socket at port {port}")
+            send(port, (10, 20))
+            wait_for(lambda: example.rows("udpcc", "port")[str(port)]["rx_packets"] == 2,
+                     "2 packets")
+            row = example.rows("udpcc", "port")[str(port)]
+            check(row["rx_bytes"] == 30 and row["size"]["count"] == 2, str(row))
+            send(port, [0])
+            example.end()
+
+
+def ask(port, count):
+    """Sends datagrams of 100 and of 1000 bytes, waits for the answer to each, and returns
+    how many there were."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(0.5)
+        answered = 0
+        while answered < count:
+            client.sendto(bytes(1000 if answered % 2 else 100), ("127.0.0.1", port))
+            try:
+                client.recv(2000)
+                answered += 1
+            except socket.timeout:
+                pass  # its worker was killed
+        return answered
+
+
+def test_prefork():
+    """of a prefork server, no count of a worker that is killed or replaced is lost"""
+    path, port = need("prefork", "it was not built"), free_port()
+    with Example(path, str(port), "3") as example:
+        example.wait_until_alive()
+        answered = ask(port, 2000)
+        workers = read(f"/proc/{example.process.pid}/task/{example.process.pid}/children")
+        os.kill(int(workers.split()[0]), signal.SIGKILL)
+        answered += ask(port, 2000)
+        example.process.send_signal(signal.SIGHUP)
+        answered += ask(port, 2000)
+        rows = example.rows("prefork", "size")
+        counted = sum(row["answered"] for row in rows.values())
+        # A datagram may have been counted whose answer a killed worker did not send.
+        check(answered <= counted <= answered + 4, f"{counted} for {answered}")
+        check(rows["small"]["bytes"] == 100 * rows["small"]["answered"], str(rows))
+        example.process.send_signal(signal.SIGTERM)
+        example.end()
+
+
+def test_module():
+    """a module that its server reloads counts every request of every thread"""
+    path = need("server", "it was not built")
+    with tempfile.TemporaryDirectory(prefix="percore-test-") as directory:
+        module = compile_example(directory, "module.c", "-fPIC", "-shared")
+        with Example(path, module, "3") as example:
+            example.wait_until_alive()
+            for _ in range(3):
+                before = example.rows("module", "request")
+                example.process.send_signal(signal.SIGHUP)
+                wait_for(lambda: example.rows("module", "request") != before,  # noqa: B023
+                         "more requests after a reload")
+            example.process.send_signal(signal.SIGTERM)
+            served = int(example.wait_for("requests").split()[1])
+            example.end()
+            row = list(example.rows("module", "request").values())[0]
+            check(row == {"requests": served, "bytes": 100 * served}, f"{row}, {served}")
+
+
+def test_board():
+    """a scheduler sees the loads of a board that a test has made"""
+    path = need("board", "it was not built")
+    with Example(path, "20", "0.1", ".87", ".20") as example:
+        example.wait_until_alive()
+        picked = subprocess.run([PERCORE, "pick", "--count", "2"], capture_output=True,
+                                text=True, check=False, timeout=TIMEOUT,
+                                env=example.environment)
+        check(picked.stdout == "1,0\n", f"{picked.stdout}{picked.stderr}")
 
 
 def test_rust():

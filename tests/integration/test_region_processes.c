@@ -78,36 +78,35 @@ static void handle_packet(void) {
 static void *work(void *argument) {
   struct worker *worker = argument;
   percore_slot_t slot;
-  percore_core_table_t ports;
-  percore_core_table(worker->region, PORT, &ports);
-  percore_attach(worker->region, "worker", worker->core, &slot);
-  percore_core_row_t row = percore_core_row(slot, ports, 0);
+  uint32_t ports;
+  ports = PORT;
+  attach_thread(worker->region, "worker", worker->core, &slot);
+  percore_row_t row = percore_row(percore_table(slot, ports), 0);
   while (!__atomic_load_n(worker->stop, __ATOMIC_RELAXED)) {
     for (int i = 0; i < 1000; i++) {
-      percore_begin(slot);
+      begin_section(slot);
       percore_add(row, PACKETS, 1);
       percore_add(row, BYTES, FRAME);
-      percore_end(slot);
+      end_section(slot);
       handle_packet();
     }
     worker->counted += 1000;
-    percore_poll(slot, 1000);
+    percore_poll(slot, 1000, 0);
   }
-  percore_detach(worker->region, slot);
+  percore_detach(slot);
   return NULL;
 }
 
 static void produce(int say, int ask, const struct percore_table *tables,
                     uint32_t count) {
-  struct percore_options options = {
-      .size = sizeof(options), .cores = 4, .extra_slots = 2};
+  struct percore_options options = {.cores = 4, .extra_slots = 2};
   struct percore_region *region;
   uint32_t row;
   bool stop = false;
   die_with_parent();
-  if (percore_create(&region, "unit", tables, count, &options) != 0)
+  if (create_region(&region, "unit", tables, count, &options) != 0)
     _exit(2);
-  if (percore_row_add(region, PORT, "eth0", &row) != 0 || row != 0)
+  if (make_row(region, PORT, "eth0", &row) != 0 || row != 0)
     _exit(3);
   struct worker workers[2];
   pthread_t threads[2];
@@ -328,19 +327,19 @@ static pid_t start_child(struct percore_region *region, uint32_t row,
   if (pid != 0)
     return pid;
   percore_slot_t slot;
-  percore_core_table_t ports;
+  uint32_t ports;
   die_with_parent();
-  percore_core_table(region, 0, &ports);
-  if (percore_attach(region, "child", PERCORE_NO_CORE, &slot) != 0)
+  ports = 0;
+  if (attach_thread(region, "child", PERCORE_NO_CORE, &slot) != 0)
     _exit(1);
-  percore_core_row_t own = percore_core_row(slot, ports, row);
-  percore_core_row_t all = percore_core_row(slot, ports, 0);
+  percore_row_t own = percore_row(percore_table(slot, ports), row);
+  percore_row_t all = percore_row(percore_table(slot, ports), 0);
   for (;;) {
     __atomic_store_n(&noted->begun, noted->begun + 1, __ATOMIC_SEQ_CST);
-    percore_begin(slot);
+    begin_section(slot);
     percore_add(own, 0, 1);
     percore_add(all, 0, 1);
-    percore_end(slot);
+    end_section(slot);
     __atomic_store_n(&noted->done, noted->begun, __ATOMIC_SEQ_CST);
     handle_packet();
   }
@@ -362,19 +361,17 @@ TEST(a_child_that_is_killed_has_counted_all_but_the_packet_in_progress) {
                                      .field_count = 1,
                                      .max_rows = kills + 1,
                                      .row_name_size = 24};
-  const struct percore_options options = {.size = sizeof(options),
-                                          .extra_slots = AT_ONCE + 1,
+  const struct percore_options options = {.extra_slots = AT_ONCE + 1,
                                           .inherit = 1};
   struct percore_region *region;
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   uint64_t sum = 0, before = 0;
   struct noted *noted =
       mmap(NULL, kills * sizeof(*noted), PROT_READ | PROT_WRITE,
            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pid_t children[AT_ONCE] = {0};
   assert_ptr_not_equal(noted, MAP_FAILED);
-  assert_return_code(percore_create(&region, "unit", &port, 1, &options),
-                     errno);
+  assert_return_code(create_region(&region, "unit", &port, 1, &options), errno);
   struct percore_reader *reader;
   assert_return_code(percore_open(&reader, "unit", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
@@ -486,28 +483,27 @@ struct resetter {
   unsigned done, failed;
 };
 
-
 /* The number of looks at the displayed values between resets, and of errors in
  * them. Errors are asserted only after the resetting threads have ended. */
 struct shown {
   unsigned looks, more, apart;
 };
 
-
 /* Runs in a forked child of the producer: counts with handles from before the
  * fork, and calls functions of the library. Nothing may have an effect. */
 static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
-                            percore_core_table_t ports) {
+                            uint32_t ports) {
   percore_slot_t another;
   uint32_t row;
-  percore_add(percore_core_row(slot, ports, 0), PACKETS, 1000000);
-  percore_poll(slot, 1);
-  if (percore_attach(region, NULL, 1, &another) != -1 || errno != ENODEV)
+  percore_add(percore_row(percore_table(slot, ports), 0), PACKETS, 1000000);
+  percore_poll(slot, 1, 0);
+  if (attach_thread(region, NULL, 1, &another) != -1 || errno != ENODEV)
     _exit(1);
-  percore_add(percore_core_row(another, ports, 0), PACKETS, 1000000);
-  if (percore_row_add(region, PORT, "child", &row) != -1)
+  percore_add(percore_row(percore_table(another, ports), 0), PACKETS, 1000000);
+  if (make_row(region, PORT, "child", &row) != -1)
     _exit(2);
-  percore_add(percore_core_row(another, ports, row), PACKETS, 1000000);
+  percore_add(percore_row(percore_table(another, ports), row), PACKETS,
+              1000000);
   if (percore_destroy(region) != 0)
     _exit(3);
 }
@@ -523,12 +519,12 @@ TEST(a_forked_child_cannot_count_or_hide_its_parents_end) {
     die_with_parent();
     struct percore_region *region = unit_create();
     percore_slot_t slot;
-    percore_core_table_t ports;
+    uint32_t ports;
     uint32_t row;
-    percore_core_table(region, PORT, &ports);
-    percore_row_add(region, PORT, "eth0", &row);
-    percore_attach(region, NULL, 0, &slot);
-    percore_add(percore_core_row(slot, ports, row), PACKETS, 3);
+    ports = PORT;
+    make_row(region, PORT, "eth0", &row);
+    attach_thread(region, NULL, 0, &slot);
+    percore_add(percore_row(percore_table(slot, ports), row), PACKETS, 3);
     if (write(say[1], "r", 1) != 1)
       _exit(1);
     if (read(ask[0], &connected, 1) != 1)
@@ -587,10 +583,6 @@ static int in_child(void (*what)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
-
-
-
-
 static bool has_namespaces(void) {
   int status;
   pid_t pid = fork();
@@ -632,13 +624,12 @@ TEST(a_reader_in_other_namespaces_reads_the_region) {
   if (!has_namespaces())
     skip();
   struct percore_region *region = unit_create();
-  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t slow = SLOW;
   uint32_t row = unit_row(region, SLOW, "cli");
-  percore_shared_add(percore_shared_row(slow, row), 0, 5);
+  percore_shared_add(percore_shared_row(region, slow, row), 0, 5);
   assert_int_equal(in_child(read_from_namespace), 0);
   assert_return_code(percore_destroy(region), 0);
 }
-
 
 static void begin(void) {
   alarm(900); /* ends a test that hangs */

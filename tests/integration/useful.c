@@ -20,7 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_reader.h"
+#include "percore_tune.h"
 
 enum { MAX_RIVALS = 8, BURST = 4, PACKET_NS = 20000, SAMPLED = 8 };
 
@@ -108,7 +110,7 @@ static void work(percore_slot_t slot, double per_tick, uint64_t steps,
       handle_packets(n, steps);
     rounds->packets += n;
     now = percore_tsc();
-    percore_poll_at(slot, now, n);
+    percore_poll(slot, n, now);
   }
 }
 
@@ -150,9 +152,9 @@ int main(int argc, char **argv) {
       sched_setscheduler(0, SCHED_FIFO,
                          &(struct sched_param){.sched_priority = 1}) != 0)
     fail("sched_setscheduler");
-  if (percore_create(&region, "useful", NULL, 0, NULL) != 0)
+  if (create_region(&region, "useful", NULL, 0, NULL) != 0)
     fail("percore_create");
-  if (percore_attach(region, "worker", core, &slot) != 0)
+  if (attach_thread(region, "worker", core, &slot) != 0)
     fail("percore_attach");
   double begin = seconds_of(CLOCK_MONOTONIC);
   double begin_cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -169,6 +171,6 @@ int main(int argc, char **argv) {
              wall * 100,
          shown(reader, core) * 100);
   percore_close(reader);
-  percore_detach(region, slot);
+  percore_detach(slot);
   return percore_destroy(region);
 }

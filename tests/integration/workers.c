@@ -22,7 +22,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "percore.h"
+#include "../unit/calls.h"
+#include "percore_tune.h"
 
 enum { MAX_THREADS = 8, MAX_ROUND_US = 1000, PRINT_NS = 20000000 };
 
@@ -64,11 +65,11 @@ static void work_and_sleep(const struct thread *thread, percore_slot_t slot) {
   for (; left_us > MAX_ROUND_US && thread->kind == ROUNDS;
        left_us -= MAX_ROUND_US) {
     work(MAX_ROUND_US);
-    percore_poll(slot, 1);
+    percore_poll(slot, 1, 0);
   }
   work(left_us);
   if (thread->kind == ROUNDS)
-    percore_poll(slot, 1);
+    percore_poll(slot, 1, 0);
   if (thread->sleep_us > 0) {
     if (thread->kind != SILENT)
       percore_sleep(slot);
@@ -77,7 +78,7 @@ static void work_and_sleep(const struct thread *thread, percore_slot_t slot) {
       percore_wake(slot);
   }
   if (thread->kind != ROUNDS)
-    percore_poll(slot, 1);
+    percore_poll(slot, 1, 0);
 }
 
 static void *run(void *argument) {
@@ -95,13 +96,13 @@ static void *run(void *argument) {
     }
     return NULL;
   }
-  percore_attach(region, "worker", -1, &slot);
+  attach_thread(region, "worker", -1, &slot);
   while (seconds_of(CLOCK_REALTIME) < end_s)
     if (thread->kind == EMPTY)
-      percore_poll(slot, 0);
+      percore_poll(slot, 0, 0);
     else
       work_and_sleep(thread, slot);
-  percore_detach(region, slot);
+  percore_detach(slot);
   return NULL;
 }
 
@@ -146,7 +147,7 @@ int main(int argc, char **argv) {
   struct timespec pause = {.tv_nsec = PRINT_NS};
   int count = argc - 4;
   if (count < 1 || count > MAX_THREADS ||
-      percore_create(&region, argv[1], tables, 1, NULL) != 0)
+      create_region(&region, argv[1], tables, 1, NULL) != 0)
     return 1;
   core = atoi(argv[2]);
   end_s = seconds_of(CLOCK_REALTIME) + atof(argv[3]);

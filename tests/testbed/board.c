@@ -3,7 +3,8 @@
  * it. */
 #include "board/publish.h"
 #include "cycles/sampler.h"
-#include "percore.h"
+#include "percore_load.h"
+#include "percore_tune.h"
 
 #include "chapters.h"
 #include "cores.h"
@@ -42,7 +43,7 @@ static struct percore_load *open_board(void) {
 static bool becomes(struct percore_load *load, int core, bool known) {
   for (uint64_t i = 0; i < 4 * INTERVAL_NS / (100 * MS); i++) {
     percore_load_update(load);
-    if ((percore_load_get(load, core) >= 0) == known)
+    if ((percore_load_get(load, core, NULL) >= 0) == known)
       return true;
     sleep_ns(100 * MS);
   }

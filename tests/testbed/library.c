@@ -1,6 +1,8 @@
 /* Tests the library's loads (percore.h) in a guest while a core goes offline
  * and comes back online. */
-#include "percore.h"
+#include "percore_load.h"
+#include "percore_tune.h"
+#include "../unit/calls.h"
 
 #include "burner.h"
 #include "chapters.h"
@@ -34,30 +36,30 @@ void chapter_library(void) {
   percore_load_update(load);
   sleep_ns(1000 * MS);
   percore_load_update(load);
-  double busy = percore_load_get(load, CORE);
-  note("library: core 1 %.3f from %s", busy, percore_load_source(load, CORE));
+  double busy = percore_load_get(load, CORE, NULL);
+  note("library: core 1 %.3f from %s", busy, load_details(load, CORE).source);
   result(fabs(busy - 0.7) < 0.05, "percore_load_get is within 5 points");
   core_set_online(CORE, false);
   percore_load_update(load);
   sleep_ns(300 * MS);
   percore_load_update(load);
-  result(percore_load_get(load, CORE) == -1 &&
-             strcmp(percore_load_source(load, CORE), "none") == 0,
+  result(percore_load_get(load, CORE, NULL) == -1 &&
+             strcmp(load_details(load, CORE).source, "none") == 0,
          "percore_load_get is -1 for an offline core");
-  result(percore_load_get(load, 0) >= 0,
+  result(percore_load_get(load, 0, NULL) >= 0,
          "the other core has a value while a core is offline");
   core_set_online(CORE, true);
   sleep_ns(250 * MS);
   percore_load_update(load);
   sleep_ns(1000 * MS);
   percore_load_update(load);
-  busy = percore_load_get(load, CORE);
+  busy = percore_load_get(load, CORE, NULL);
   note("library: core 1 %.3f when it is back", busy);
   result(
       fabs(busy - 0.7) < 0.05,
       "percore_load_get is correct at the second update after a core is back");
-  result(percore_load_get(load, -1) == -1 &&
-             percore_load_get(load, 99999) == -1,
+  result(percore_load_get(load, -1, NULL) == -1 &&
+             percore_load_get(load, 99999, NULL) == -1,
          "percore_load_get is -1 for a core that does not exist");
   burner_stop(&burner);
   percore_load_close(load);

@@ -3,7 +3,9 @@
  * until it has copied to or from a page, it may hold the lock of a file
  * position or an inode. (Who may write to the runtime directory can hold its
  * lock: SECURITY.md says what follows.) */
-#include "percore.h"
+#include "percore_reader.h"
+#include "percore_tune.h"
+#include "../unit/calls.h"
 
 #include "chapters.h"
 #include "report.h"
@@ -114,12 +116,12 @@ static bool another_reads(uint32_t row, uint64_t expected) {
 /* Adds so many rows that memory is allocated, and counts in the last of them.
  */
 static bool go_on(struct percore_region *region, uint64_t *key) {
-  percore_owned_table_t table;
+  percore_table_t table;
   uint32_t row = 0;
-  int errors = percore_owned_table(region, 0, &table);
+  int errors = open_table(region, 0, &table);
   for (int i = 0; i < ROWS / 4; i++)
-    errors |= percore_row_add_key(region, 0, ++*key, &row);
-  percore_add(percore_owned_row(table, row), 0, *key);
+    errors |= make_row_key(region, 0, ++*key, &row);
+  percore_add(percore_row(table, row), 0, *key);
   return errors == 0 && another_reads(row, *key);
 }
 
@@ -141,7 +143,7 @@ void chapter_region(void) {
   uint64_t key = 0;
   mkdir(DIRECTORY, 0770);
   setenv("PERCORE_RUNTIME_DIR", DIRECTORY, 1);
-  int status = percore_create(&region, "guest", &table, 1, NULL);
+  int status = create_region(&region, "guest", &table, 1, NULL);
   result(status == 0, "a region can be served in a guest");
   for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++) {
     pid_t child = start_holder(holders[i].lock);

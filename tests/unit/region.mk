@@ -7,19 +7,19 @@ REGION_TESTS = \
 	tests/unit/test_region_reader \
 	tests/unit/test_region_file \
 	tests/unit/test_region_grace \
+	tests/unit/test_region_handles \
 	tests/unit/test_region_owners \
 	tests/unit/test_region_inherit \
 	tests/unit/test_region_memory \
 	tests/unit/test_region_poll \
 	tests/unit/test_region_author \
-	tests/unit/test_region_functions \
 	tests/unit/test_region_faults \
 	tests/unit/test_all_calls \
 	tests/unit/test_key_index
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
 check_LTLIBRARIES += libregionunit.la
-libregionunit_la_SOURCES = tests/unit/region_unit.c tests/unit/region_unit.h \
+libregionunit_la_SOURCES = tests/unit/calls.h tests/unit/region_unit.c tests/unit/region_unit.h \
 	tests/unit/no_timer.c
 REGION_TEST_LDADD = libregionunit.la libregion.la $(UNIT_LIBS)
 tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
@@ -29,6 +29,7 @@ tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDFLAGS = -Wl,--wrap=region_load_cells
 tests_unit_test_region_file_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_file_LDFLAGS = -Wl,--wrap=time
+tests_unit_test_region_handles_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=region_pause
 tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)
@@ -36,7 +37,6 @@ tests_unit_test_region_inherit_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDFLAGS = -Wl,--wrap=madvise
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_functions_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_faults_SOURCES = \
 	tests/unit/test_region_faults.c tests/unit/faults.h
 tests_unit_test_region_faults_LDADD = $(REGION_TEST_LDADD)

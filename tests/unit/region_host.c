@@ -1,4 +1,5 @@
 #include "region_host.h"
+#include "calls.h"
 
 #include "base/clock.h"
 #include "plugin/regions.h"
@@ -215,12 +216,10 @@ void tear_down(void) {
 struct percore_region *create(unsigned place, const char *instance,
                               const struct percore_table *tables,
                               uint32_t len) {
-  struct percore_options create = {.size = sizeof(create),
-                                   .instance = instance,
-                                   .cores = host_cores,
-                                   .extra_slots = 2};
-  assert_return_code(
-      percore_create(&served[place], "unit", tables, len, &create), errno);
+  struct percore_options create = {
+      .instance = instance, .cores = host_cores, .extra_slots = 2};
+  int status = create_region(&served[place], "unit", tables, len, &create);
+  assert_return_code(status, errno);
   return served[place];
 }
 
@@ -235,7 +234,7 @@ struct percore_region *create_usual(unsigned place, const char *instance) {
 uint32_t row_of(struct percore_region *region, unsigned table,
                 const char *name) {
   uint32_t row;
-  if (percore_row_add(region, table, name, &row) != 0)
+  if (make_row(region, table, name, &row) != 0)
     assert_int_equal(errno, EEXIST);
   return row;
 }
@@ -246,17 +245,17 @@ void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n) {
   percore_slot_t slot;
   uint32_t row = row_of(region, PORT, name);
-  percore_core_table_t port = unit_core_table(region, PORT);
-  assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
-  percore_add(percore_core_row(slot, port, row), column, n);
-  assert_int_equal(percore_detach(region, slot), 0);
+  uint32_t port = PORT;
+  assert_int_equal(attach_thread(region, "unit", core, &slot), 0);
+  percore_add(percore_row(percore_table(slot, port), row), column, n);
+  assert_int_equal(percore_detach(slot), 0);
 }
 
 void add_slow(struct percore_region *region, const char *name, unsigned column,
               uint64_t n) {
   uint32_t row = row_of(region, SLOW, name);
-  percore_shared_table_t slow = unit_shared_table(region, SLOW);
-  percore_shared_add(percore_shared_row(slow, row), column, n);
+  uint32_t slow = SLOW;
+  percore_shared_add(percore_shared_row(region, slow, row), column, n);
 }
 
 const struct region_value *find(const char *plugin, const char *instance,

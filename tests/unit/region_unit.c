@@ -97,58 +97,43 @@ void unit_remove_runtime_dir(void) {
 }
 
 struct percore_region *unit_create(void) {
-  struct percore_options options = {
-      .size = sizeof(options), .cores = 4, .extra_slots = 2};
+  struct percore_options options = {.cores = 4, .extra_slots = 2};
   struct percore_region *region;
   assert_return_code(
-      percore_create(&region, "unit", unit_tables, TABLES, &options), 0);
+      create_region(&region, "unit", unit_tables, TABLES, &options), 0);
   return region;
 }
 
 void unit_end(struct percore_region *region) {
-  while (percore_detach(region, percore_this_slot(region)) == 0)
+  while (percore_detach(percore_this_slot(region)) == 0)
     ;
   assert_return_code(percore_destroy(region), errno);
 }
 
 percore_slot_t unit_attach(struct percore_region *region, int core) {
   percore_slot_t slot;
-  assert_return_code(percore_attach(region, "unit", core, &slot), errno);
+  assert_return_code(attach_another(region, core, &slot), errno);
   return slot;
 }
 
-percore_core_table_t unit_core_table(struct percore_region *region,
-                                     uint32_t table) {
-  percore_core_table_t handle;
-  assert_return_code(percore_core_table(region, table, &handle), errno);
-  return handle;
-}
-
-percore_owned_table_t unit_owned_table(struct percore_region *region,
-                                       uint32_t table) {
-  percore_owned_table_t handle;
-  assert_return_code(percore_owned_table(region, table, &handle), errno);
-  return handle;
-}
-
-percore_shared_table_t unit_shared_table(struct percore_region *region,
-                                         uint32_t table) {
-  percore_shared_table_t handle;
-  assert_return_code(percore_shared_table(region, table, &handle), errno);
+percore_table_t unit_owned_table(struct percore_region *region,
+                                 uint32_t table) {
+  percore_table_t handle;
+  assert_return_code(open_table(region, table, &handle), errno);
   return handle;
 }
 
 uint32_t unit_row(struct percore_region *region, uint32_t table,
                   const char *name) {
   uint32_t row;
-  assert_return_code(percore_row_add(region, table, name, &row), errno);
+  assert_return_code(make_row(region, table, name, &row), errno);
   return row;
 }
 
 uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
                          uint64_t key) {
   uint32_t row;
-  assert_return_code(percore_row_add_key(region, table, key, &row), errno);
+  assert_return_code(make_row_key(region, table, key, &row), errno);
   return row;
 }
 

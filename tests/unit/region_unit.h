@@ -3,7 +3,7 @@
 #ifndef PERCORE_REGION_UNIT_H
 #define PERCORE_REGION_UNIT_H
 
-#include "percore.h"
+#include "calls.h"
 #include "region/reader.h"
 #include "unit.h"
 
@@ -55,12 +55,7 @@ void unit_end(struct percore_region *region);
 /* Return a slot, the handle of a table, or the number of a row, and assert
  * success. */
 percore_slot_t unit_attach(struct percore_region *region, int core);
-percore_core_table_t unit_core_table(struct percore_region *region,
-                                     uint32_t table);
-percore_owned_table_t unit_owned_table(struct percore_region *region,
-                                       uint32_t table);
-percore_shared_table_t unit_shared_table(struct percore_region *region,
-                                         uint32_t table);
+percore_table_t unit_owned_table(struct percore_region *region, uint32_t table);
 uint32_t unit_row(struct percore_region *region, uint32_t table,
                   const char *name);
 uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,

@@ -42,32 +42,28 @@ struct caller {
 static struct percore_region *steady, *inherited;
 
 static bool is_served(struct percore_region *region) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   return percore_status(region, &status) == 0 && status.served &&
          status.reason[0] == '\0';
 }
 
 static bool create(struct percore_region **region, const char *instance,
                    bool inherit) {
-  struct percore_options options = {.size = sizeof(options),
-                                    .instance = instance,
-                                    .cores = 4,
-                                    .inherit = inherit};
-  return percore_create(region, "unit", unit_tables, TABLES, &options) == 0;
+  struct percore_options options = {
+      .instance = instance, .cores = 4, .inherit = inherit};
+  return create_region(region, "unit", unit_tables, TABLES, &options) == 0;
 }
 
 static void counts(struct caller *caller, int turn) {
   struct percore_region *region;
-  percore_core_table_t ports;
   percore_slot_t slot;
   uint32_t row;
   EXPECT(create(&region, "own", false));
-  EXPECT(percore_attach(region, "worker", PERCORE_NO_CORE, &slot) == 0);
-  EXPECT(percore_row_add(region, PORT, "eth0", &row) == 0);
-  EXPECT(percore_core_table(region, PORT, &ports) == 0);
-  percore_add(percore_core_row(slot, ports, row), PACKETS, 1);
+  EXPECT(attach_thread(region, "worker", PERCORE_NO_CORE, &slot) == 0);
+  EXPECT(make_row(region, PORT, "eth0", &row) == 0);
+  percore_add(percore_row(percore_table(slot, PORT), row), PACKETS, 1);
   EXPECT(is_served(region));
-  EXPECT(percore_detach(region, slot) == 0);
+  EXPECT(percore_detach(slot) == 0);
   EXPECT(percore_destroy(region) == 0);
 }
 
@@ -97,7 +93,7 @@ static void asks_for_loads(struct caller *caller, int turn) {
   if (load == NULL)
     return;
   EXPECT(percore_load_update(load) >= 0);
-  EXPECT(percore_load_get(load, 0) == 0.5);
+  EXPECT(percore_load_get(load, 0, NULL) == 0.5);
   percore_load_close(load);
 }
 
@@ -106,15 +102,15 @@ static void changes_rows(struct caller *caller, int turn) {
   uint32_t row;
   percore_slot_t slot;
   snprintf(name, sizeof(name), "row %d", turn);
-  EXPECT(percore_attach(steady, "rows", PERCORE_NO_CORE, &slot) == 0);
-  EXPECT(percore_row_add(steady, SLOW, name, &row) == 0);
+  EXPECT(attach_thread(steady, "rows", PERCORE_NO_CORE, &slot) == 0);
+  EXPECT(make_row(steady, SLOW, name, &row) == 0);
   EXPECT(percore_reset(steady, PERCORE_ALL_TABLES, PERCORE_ALL_ROWS) == 0);
   EXPECT(percore_row_remove(steady, SLOW, row, PERCORE_NO_UPDATE_IN_FLIGHT) ==
          0);
-  percore_poll(slot, 1);
+  percore_poll(slot, 1, 0);
   percore_sleep(slot);
   percore_wake(slot);
-  EXPECT(percore_detach(steady, slot) == 0);
+  EXPECT(percore_detach(slot) == 0);
 }
 
 /* Returns 0 if the child of fork can use a region of its own and that in which
@@ -123,18 +119,18 @@ static void changes_rows(struct caller *caller, int turn) {
 static int in_child(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   percore_slot_t slot;
-  return percore_attach(steady, NULL, PERCORE_NO_CORE, &slot) != 0 ? 0 : 1;
+  return attach_thread(steady, NULL, PERCORE_NO_CORE, &slot) != 0 ? 0 : 1;
 #else
   struct percore_region *region;
   percore_slot_t slot;
   char instance[16];
   uint32_t row;
-  if (percore_attach(inherited, "child", PERCORE_NO_CORE, &slot) != 0 ||
-      percore_row_add(inherited, SLOW, "row", &row) == 0 || errno != EEXIST ||
-      percore_detach(inherited, slot) != 0)
+  if (attach_thread(inherited, "child", PERCORE_NO_CORE, &slot) != 0 ||
+      make_row(inherited, SLOW, "row", &row) == 0 || errno != EEXIST ||
+      percore_detach(slot) != 0)
     return 2;
   snprintf(instance, sizeof(instance), "c%d", (int)getpid());
-  return percore_row_add(steady, SLOW, "child", &row) != 0 &&
+  return make_row(steady, SLOW, "child", &row) != 0 &&
                  create(&region, instance, false) && is_served(region) &&
                  percore_destroy(region) == 0
              ? 0

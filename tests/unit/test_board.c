@@ -2,7 +2,8 @@
  * the reader are real and in one process; the clock is that of the test. */
 #include "board/publish.h"
 #include "board/read.h"
-#include "percore.h"
+#include "calls.h"
+#include "percore_tune.h"
 
 #include "unit.h"
 
@@ -153,7 +154,7 @@ TEST(a_core_above_those_at_the_start_has_no_row) {
   topology.node = more_nodes;
   topology.sibling = more_siblings;
   publish();
-  assert_int_equal(highest_row, CORES - 1);
+  assert_int_equal(highest_row, CORES); /* rows begin at 1 */
 }
 
 TEST(until_the_next_picture_is_due_the_last_one_is_true) {
@@ -274,7 +275,7 @@ TEST(another_thread_than_that_of_the_loads_creates_the_board) {
 static struct percore_region *publish_lies(enum percore_storage storage,
                                            uint32_t field_count,
                                            uint32_t machine_cores,
-                                           percore_owned_table_t *rows) {
+                                           percore_table_t *rows) {
   static char names[PERCORE_MAX_COLUMNS][LOADAVG_NAME_SIZE];
   static struct percore_field fields[PERCORE_MAX_COLUMNS];
   const struct percore_table table = {
@@ -294,12 +295,12 @@ static struct percore_region *publish_lies(enum percore_storage storage,
         .unit = "1",
         .kind = PERCORE_GAUGE};
   }
-  assert_int_equal(percore_create(&region, BOARD_NAME, &table, 1, NULL), 0);
-  percore_owned_table(region, 0, rows);
+  assert_int_equal(create_region(&region, BOARD_NAME, &table, 1, NULL), 0);
+  open_table(region, 0, rows);
   for (uint32_t core = 0; core < CORES; core++)
-    percore_row_add_at(region, 0, core, NULL, core);
+    percore_row_add_at(region, 0, core + 1, NULL, core);
   for (uint32_t core = 0; storage == PERCORE_OWNED && core < CORES; core++) {
-    percore_owned_row_t row = percore_owned_row(*rows, core);
+    percore_row_t row = percore_row(*rows, core);
     percore_set(row, BOARD_COLUMN(time_ns), now_ns());
     percore_set(row, BOARD_COLUMN(interval_ns), INTERVAL_S * S);
     percore_set(row, BOARD_COLUMN(source), 1);
@@ -325,10 +326,10 @@ TEST(lies_are_not_believed) {
               {0, 1000000, 0, CORES + 1, -ESTALE},
               {0, 1000000, 0, 100000, -ESTALE}};
   for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-    percore_owned_table_t rows;
+    percore_table_t rows;
     struct percore_region *region = publish_lies(PERCORE_OWNED, BOARD_AVERAGE,
                                                  lies[i].machine_cores, &rows);
-    percore_owned_row_t row = percore_owned_row(rows, 0);
+    percore_row_t row = percore_row(rows, 1);
     percore_set(row, BOARD_COLUMN(load), lies[i].load);
     percore_set(row, BOARD_COLUMN(room), lies[i].room);
     if (lies[i].later_ns != 0)
@@ -354,7 +355,7 @@ TEST(an_average_in_a_column_that_is_not_read_is_not_known) {
                 {BOARD_COLUMNS + 1, BOARD_COLUMNS},
                 {BOARD_COLUMNS + 9, BOARD_COLUMNS}};
   for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
-    percore_owned_table_t rows;
+    percore_table_t rows;
     struct percore_region *region =
         publish_lies(PERCORE_OWNED, boards[i].field_count, CORES, &rows);
     struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
@@ -367,32 +368,30 @@ TEST(an_average_in_a_column_that_is_not_read_is_not_known) {
 
 /* Rows of such a table are sums over all slots, which take seconds to read. */
 TEST(a_board_with_a_copy_of_its_rows_for_each_slot_is_not_read) {
-  percore_owned_table_t rows;
-  percore_core_table_t table;
+  percore_table_t rows;
   percore_slot_t slot;
   struct percore_region *region =
       publish_lies(PERCORE_PER_CORE, BOARD_AVERAGE, CORES, &rows);
-  assert_int_equal(percore_attach(region, "liar", 0, &slot), 0);
-  percore_core_table(region, 0, &table);
-  percore_core_row_t row = percore_core_row(slot, table, 0);
+  assert_int_equal(attach_thread(region, "liar", 0, &slot), 0);
+  percore_row_t row = percore_row(percore_table(slot, 0), 1);
   percore_set(row, BOARD_COLUMN(time_ns), now_ns());
   percore_set(row, BOARD_COLUMN(interval_ns), INTERVAL_S * S);
   assert_int_equal(update_at(0), -ESTALE);
-  percore_detach(region, slot);
+  percore_detach(slot);
   percore_destroy(region);
 }
 
 TEST(while_a_row_is_written_the_last_picture_is_true) {
-  percore_owned_table_t rows;
+  percore_table_t rows;
   struct percore_region *region =
       publish_lies(PERCORE_OWNED, BOARD_AVERAGE, CORES, &rows);
-  percore_owned_row_t row = percore_owned_row(rows, 0);
+  percore_row_t row = percore_row(rows, 1);
   assert_int_equal(update_at(0), 1);
-  percore_row_begin(row);
+  percore_begin(row);
   percore_set(row, BOARD_COLUMN(time_ns), now_ns());
   assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 0);
   assert_near(load_of(1), 0, 0);
-  percore_row_end(row);
+  percore_end(row);
   assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 1);
   percore_destroy(region);
 }
@@ -404,7 +403,7 @@ TEST(a_region_of_that_name_that_is_no_board_is_not_read) {
                                              .fields = &field,
                                              .field_count = 1};
   struct percore_region *region;
-  assert_int_equal(percore_create(&region, BOARD_NAME, &table, 1, NULL), 0);
+  assert_int_equal(create_region(&region, BOARD_NAME, &table, 1, NULL), 0);
   assert_int_equal(update_at(0), -ESTALE);
   percore_destroy(region);
 }

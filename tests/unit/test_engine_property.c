@@ -6,6 +6,7 @@
  * A machine and its life depend on one seed only, which a failure prints. To
  * play the same life again, set PERCORE_TEST_SEED to it; the next lives have
  * the following seeds. PERCORE_TEST_WINDOWS sets the number of windows. */
+#include "calls.h"
 #include "unit.h"
 
 #include "board/load.h"
@@ -466,9 +467,9 @@ static void check_shown(struct life *life, int core) {
   struct window window = {"shown",
                           model->shown_ns,
                           state->total_end_ns,
-                          percore_load_get(load, core),
-                          percore_load_get_low(load, core),
-                          percore_load_get_high(load, core),
+                          percore_load_get(load, core, NULL),
+                          load_details(load, core).low,
+                          load_details(load, core).high,
                           SLACK_SHARE};
   if (window.load >= 0 && model->shown.epoch == state->total.epoch &&
       model->shown_ns > 0)

@@ -1,6 +1,7 @@
 /* Tests the public calls for schedulers, first on this machine and then on a
  * fake machine. On this machine, other work determines the loads, so the tests
  * do not check them. */
+#include "calls.h"
 #include "unit.h"
 
 #include "board/load.h"
@@ -56,8 +57,8 @@ TEST(every_online_core_gets_a_load_with_a_source) {
   assert_int_equal(percore_load_update(shared), 0);
   int with_value = 0;
   for (int core = 0; core < percore_load_count(shared); core++) {
-    double load = percore_load_get(shared, core);
-    const char *source = percore_load_source(shared, core);
+    double load = percore_load_get(shared, core, NULL);
+    const char *source = load_details(shared, core).source;
     assert_true(is_load(load));
     if (load >= 0) {
       assert_string_not_equal(source, "none");
@@ -72,12 +73,12 @@ TEST(cores_that_do_not_exist_have_no_load) {
   need_a_source();
   static const int cores[] = {-1, -1000, 8192, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < sizeof cores / sizeof cores[0]; i++) {
-    assert_near(percore_load_get(shared, cores[i]), -1, 0);
-    assert_near(percore_load_get_sibling(shared, cores[i]), -1, 0);
-    assert_string_equal(percore_load_source(shared, cores[i]), "none");
+    assert_near(percore_load_get(shared, cores[i], NULL), -1, 0);
+    assert_near(load_details(shared, cores[i]).sibling, -1, 0);
+    assert_string_equal(load_details(shared, cores[i]).source, "none");
   }
   int count = percore_load_count(shared);
-  assert_near(percore_load_get(shared, count), -1, 0);
+  assert_near(percore_load_get(shared, count, NULL), -1, 0);
 }
 
 TEST(the_load_of_a_sibling_is_that_of_another_core_or_unknown) {
@@ -86,34 +87,13 @@ TEST(the_load_of_a_sibling_is_that_of_another_core_or_unknown) {
   assert_int_equal(percore_load_update(shared), 0);
   int count = percore_load_count(shared);
   for (int core = 0; core < count; core++) {
-    double sibling = percore_load_get_sibling(shared, core);
+    double sibling = load_details(shared, core).sibling;
     bool found = sibling == -1;
     for (int other = 0; other < count; other++)
-      found = found ||
-              (other != core && percore_load_get(shared, other) == sibling);
+      found = found || (other != core &&
+                        percore_load_get(shared, other, NULL) == sibling);
     assert_true(found);
   }
-}
-
-TEST(all_loads_at_once_are_those_of_each_core) {
-  struct fake_machine *fake = fake_machine_new(4);
-  const struct percore_load_options options = {.board = "never",
-                                               .cores = "1-2"};
-  struct percore_load *load = NULL;
-  double loads[6];
-  fake_machine_msr(fake, 2e9, true);
-  assert_int_equal(load_open(&load, &fake->machine, &options), 0);
-  fake_machine_load(fake, 0.25);
-  fake_machine_run(fake, FAKE_SECOND);
-  assert_int_equal(percore_load_update(load), 0);
-  percore_load_get_all(load, loads, 6);
-  for (int core = 0; core < 6; core++)
-    assert_near(loads[core], percore_load_get(load, core), 0);
-  assert_near(loads[0], -1, 0);
-  assert_near(loads[1], 0.25, 1e-6);
-  assert_near(loads[5], -1, 0);
-  percore_load_close(load);
-  fake_machine_free(fake);
 }
 
 TEST(before_its_first_window_ends_no_core_has_a_load) {
@@ -121,7 +101,7 @@ TEST(before_its_first_window_ends_no_core_has_a_load) {
   struct percore_load *load = NULL;
   assert_int_equal(percore_load_open(&load, NULL), 0);
   for (int core = 0; core < percore_load_count(load); core++)
-    assert_near(percore_load_get(load, core), -1, 0);
+    assert_near(percore_load_get(load, core, NULL), -1, 0);
   percore_load_close(load);
 }
 
@@ -160,9 +140,9 @@ static void *get_often(void *argument) {
   long bad = 0;
   for (int i = 0; i < 20000; i++) {
     int core = i % percore_load_count(argument);
-    bad += !is_load(percore_load_get(argument, core));
-    bad += !is_load(percore_load_get_sibling(argument, core));
-    bad += percore_load_source(argument, core)[0] == 0;
+    bad += !is_load(percore_load_get(argument, core, NULL));
+    bad += !is_load(load_details(argument, core).sibling);
+    bad += load_details(argument, core).source[0] == 0;
   }
   return (void *)bad;
 }
@@ -184,8 +164,8 @@ TEST(many_threads_may_update_and_get_at_once) {
 TEST(every_core_with_a_load_has_a_proof) {
   need_a_source();
   for (int core = 0; core < percore_load_count(shared); core++)
-    assert_string_not_equal(percore_load_proof(shared, core), "refuted");
-  assert_string_equal(percore_load_proof(shared, -1), "pending");
+    assert_string_not_equal(load_details(shared, core).proof, "refuted");
+  assert_string_equal(load_details(shared, -1).proof, "pending");
 }
 
 TEST(invalid_options_are_refused) {
@@ -223,9 +203,9 @@ TEST(options_choose_source_and_cores) {
     skip();
   work_for(50000000);
   assert_int_equal(percore_load_update(load), 0);
-  assert_string_equal(percore_load_source(load, 0), "idle");
+  assert_string_equal(load_details(load, 0).source, "idle");
   for (int core = 1; core < percore_load_count(load); core++)
-    assert_string_equal(percore_load_source(load, core), "none");
+    assert_string_equal(load_details(load, core).source, "none");
   percore_load_close(load);
 }
 
@@ -250,9 +230,9 @@ TEST(the_frequency_is_that_of_unhalted_time) {
     struct percore_load *load = open_fake(fake, frequency);
     fake_machine_run(fake, FAKE_SECOND);
     assert_int_equal(percore_load_update(load), 0);
-    assert_string_equal(percore_load_source(load, 0), "mperf");
-    assert_near(percore_load_get(load, 0), 0.25, 1e-6);
-    assert_near(percore_load_frequency(load, 0), frequency ? 2.5e9 : -1, 1e4);
+    assert_string_equal(load_details(load, 0).source, "mperf");
+    assert_near(percore_load_get(load, 0, NULL), 0.25, 1e-6);
+    assert_near(load_details(load, 0).frequency, frequency ? 2.5e9 : -1, 1e4);
     percore_load_close(load);
     fake_machine_free(fake);
   }
@@ -280,8 +260,8 @@ TEST(the_clock_is_found_at_once_where_proc_stat_cannot_be_used) {
   struct percore_load *load = open_fake(fake, false);
   fake_machine_run(fake, FAKE_SECOND);
   assert_int_equal(percore_load_update(load), 0);
-  assert_string_equal(percore_load_source(load, 0), "bpf");
-  assert_near(percore_load_get(load, 0), 0.4, 1e-6);
+  assert_string_equal(load_details(load, 0).source, "bpf");
+  assert_near(percore_load_get(load, 0, NULL), 0.4, 1e-6);
   assert_int_equal(fake->clock.loads, 1);
   percore_load_close(load);
   fake_machine_free(fake);
@@ -294,7 +274,7 @@ TEST(a_proof_that_could_not_be_run_is_repeated_by_updates) {
   struct percore_load *load = open_fake(fake, false);
   fake_machine_run(fake, FAKE_SECOND);
   percore_load_update(load);
-  assert_string_equal(percore_load_proof(load, 0), "unproven");
+  assert_string_equal(load_details(load, 0).proof, "unproven");
   int opens = fake->perf_opens;
   fake_machine_run(fake, 60 * FAKE_SECOND);
   percore_load_update(load);

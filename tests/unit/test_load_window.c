@@ -1,5 +1,6 @@
 /* Tests which windows percore_load_update publishes, on a machine whose clock
  * the test advances. */
+#include "calls.h"
 #include "unit.h"
 
 #include "board/load.h"
@@ -35,12 +36,12 @@ static void update_after(uint64_t ns) {
 TEST(a_call_right_after_another_does_not_change_the_loads) {
   start(false, 0);
   update_after(FAKE_SECOND);
-  double before = percore_load_get(load, 0);
+  double before = percore_load_get(load, 0, NULL);
   assert_near(before, 0.02, PLAY_SECOND_ERROR);
   for (int i = 0; i < 100; i++) {
     update_after(5000);
-    assert_near(percore_load_get(load, 0), before, 0);
-    assert_near(percore_load_get_window(load, 0, NULL), 1, 1e-9);
+    assert_near(percore_load_get(load, 0, NULL), before, 0);
+    assert_near(load_window(load, 0, NULL), 1, 1e-9);
   }
 }
 
@@ -50,8 +51,8 @@ TEST(two_callers_never_shorten_each_others_windows) {
   update_after(200 * FAKE_MS);
   for (int i = 0; i < 200; i++) {
     update_after(i % 2 == 0 ? 100000 : 199900000);
-    assert_near(percore_load_get(load, 0), 0.02, 0.101);
-    assert_true(percore_load_get_window(load, 0, NULL) >= 0.1999);
+    assert_near(percore_load_get(load, 0, NULL), 0.02, 0.101);
+    assert_true(load_window(load, 0, NULL) >= 0.1999);
   }
 }
 
@@ -62,15 +63,15 @@ TEST(windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle) {
     double age;
     update_after(FAKE_MS);
     for (int core = 0; core < 2; core++) {
-      double length = percore_load_get_window(load, core, &age);
+      double length = load_window(load, core, &age);
       if (length < 0 || age > 0)
         continue;
       windows[core]++;
       assert_near(length, core == 0 ? 0.01 : 0.2, 1e-9);
     }
   }
-  assert_string_equal(percore_load_source(load, 0), "mperf");
-  assert_string_equal(percore_load_source(load, 1), "idle");
+  assert_string_equal(load_details(load, 0).source, "mperf");
+  assert_string_equal(load_details(load, 1).source, "idle");
   assert_int_equal(windows[0], 100);
   assert_int_equal(windows[1], 5);
 }
@@ -79,10 +80,10 @@ TEST(a_handle_may_have_another_shortest_window) {
   start(true, 500 * FAKE_MS);
   for (int i = 0; i < 499; i++)
     update_after(FAKE_MS);
-  assert_near(percore_load_get(load, 0), -1, 0);
+  assert_near(percore_load_get(load, 0, NULL), -1, 0);
   update_after(FAKE_MS);
   for (int core = 0; core < 2; core++)
-    assert_near(percore_load_get_window(load, core, NULL), 0.5, 1e-9);
+    assert_near(load_window(load, core, NULL), 0.5, 1e-9);
 }
 
 TEST(a_call_that_is_too_early_reads_nothing) {
@@ -98,30 +99,30 @@ TEST(a_call_that_is_too_early_reads_nothing) {
 TEST(a_window_has_an_age) {
   start(true, 0);
   double age = -1;
-  assert_near(percore_load_get_window(load, 0, &age), -1, 0);
+  assert_near(load_window(load, 0, &age), -1, 0);
   update_after(3 * FAKE_SECOND);
   fake_machine_run(play.fake, 700 * FAKE_MS);
-  assert_near(percore_load_get_window(load, 0, &age), 3, 1e-9);
+  assert_near(load_window(load, 0, &age), 3, 1e-9);
   assert_near(age, 0.7, 1e-9);
-  assert_near(percore_load_get_window(load, 2, &age), -1, 0);
-  assert_near(percore_load_get_window(load, -1, &age), -1, 0);
+  assert_near(load_window(load, 2, &age), -1, 0);
+  assert_near(load_window(load, -1, &age), -1, 0);
 }
 
 TEST(the_truth_is_between_the_bounds) {
   start(true, 0);
-  assert_near(percore_load_get_low(load, 0), -1, 0);
+  assert_near(load_details(load, 0).low, -1, 0);
   fake_machine_load(play.fake, 0.5);
   play.fake->cores[0].steal = play.fake->cores[1].steal = 0.2;
   update_after(10 * FAKE_SECOND);
-  assert_near(percore_load_get(load, 0), 0.5,
+  assert_near(percore_load_get(load, 0, NULL), 0.5,
               PLAY_EXACT); /* measured by mperf */
-  assert_near(percore_load_get_low(load, 0), 0.5 / 1.02, PLAY_EXACT * 10);
-  assert_near(percore_load_get_high(load, 0), 0.5 / 0.97, PLAY_EXACT * 10);
-  assert_near(percore_load_get(load, 1), 0.7, PLAY_SECOND_ERROR / 10);
-  assert_near(percore_load_get_low(load, 1), 0.497, PLAY_SECOND_ERROR / 10);
-  assert_near(percore_load_get_high(load, 1), 0.702, PLAY_SECOND_ERROR / 10);
-  assert_near(percore_load_get_low(load, 2), -1, 0);
-  assert_near(percore_load_get_high(load, 2), -1, 0);
+  assert_near(load_details(load, 0).low, 0.5 / 1.02, PLAY_EXACT * 10);
+  assert_near(load_details(load, 0).high, 0.5 / 0.97, PLAY_EXACT * 10);
+  assert_near(percore_load_get(load, 1, NULL), 0.7, PLAY_SECOND_ERROR / 10);
+  assert_near(load_details(load, 1).low, 0.497, PLAY_SECOND_ERROR / 10);
+  assert_near(load_details(load, 1).high, 0.702, PLAY_SECOND_ERROR / 10);
+  assert_near(load_details(load, 2).low, -1, 0);
+  assert_near(load_details(load, 2).high, -1, 0);
 }
 
 /* The machine runs for one of ten seconds. */
@@ -134,10 +135,10 @@ TEST(a_window_in_which_the_machine_was_paused_has_no_load) {
     fake_machine_pause(play.fake, 9 * FAKE_SECOND);
     update_after(FAKE_SECOND / 2);
     for (int core = 0; core < 2; core++)
-      assert_near(percore_load_get(load, core), -1, 0);
+      assert_near(percore_load_get(load, core, NULL), -1, 0);
     update_after(FAKE_SECOND);
     for (int core = 0; core < 2; core++)
-      assert_near(percore_load_get(load, core), 0.02, PLAY_SECOND_ERROR);
+      assert_near(percore_load_get(load, core, NULL), 0.02, PLAY_SECOND_ERROR);
     if (mperf == 0)
       end();
   }
@@ -151,7 +152,7 @@ TEST(callers_may_update_when_they_like) {
   for (int i = 0; i < 100; i++) {
     update_after((uint64_t)(1 + i % 7) * (i % 50 == 49 ? 100 : 1) *
                  FAKE_SECOND);
-    assert_near(percore_load_get(load, 0), 0.8, PLAY_SECOND_ERROR);
+    assert_near(percore_load_get(load, 0, NULL), 0.8, PLAY_SECOND_ERROR);
   }
 }
 
@@ -159,12 +160,12 @@ TEST(callers_may_update_when_they_like) {
 TEST(a_load_always_has_a_source) {
   start(true, 0);
   update_after(FAKE_SECOND);
-  assert_string_equal(percore_load_source(load, 0), "mperf");
+  assert_string_equal(load_details(load, 0).source, "mperf");
   play.fake->cores[0].read_error = EIO;
   for (int i = 0; i < 3; i++) {
     update_after(FAKE_SECOND);
-    assert_near(percore_load_get(load, 0), 0.02, PLAY_SECOND_ERROR);
-    assert_string_equal(percore_load_source(load, 0), "idle");
+    assert_near(percore_load_get(load, 0, NULL), 0.02, PLAY_SECOND_ERROR);
+    assert_string_equal(load_details(load, 0).source, "idle");
   }
 }
 
@@ -176,12 +177,12 @@ TEST(loads_end_when_their_source_does) {
   fake_machine_run(play.fake, FAKE_SECOND);
   assert_int_equal(percore_load_update(load), -1);
   assert_int_equal(errno, ENOTSUP);
-  assert_near(percore_load_get(load, 0), -1, 0);
-  assert_string_equal(percore_load_source(load, 0), "none");
+  assert_near(percore_load_get(load, 0, NULL), -1, 0);
+  assert_string_equal(load_details(load, 0).source, "none");
   fake_machine_remove(play.fake, "/proc/stat");
   update_after(FAKE_SECOND);
   update_after(FAKE_SECOND);
-  assert_near(percore_load_get(load, 0), 0.02, PLAY_SECOND_ERROR);
+  assert_near(percore_load_get(load, 0, NULL), 0.02, PLAY_SECOND_ERROR);
 }
 
 TEST(what_a_core_polls_in_its_idle_loop_is_room) {
@@ -193,7 +194,7 @@ TEST(what_a_core_polls_in_its_idle_loop_is_room) {
   play.fake->cores[1].load = 0.5;
   for (int i = 0; i < 70; i++) /* the driver is found after a minute */
     update_after(FAKE_SECOND);
-  assert_near(percore_load_get(load, 0), 0.9, PLAY_SECOND_ERROR);
+  assert_near(percore_load_get(load, 0, NULL), 0.9, PLAY_SECOND_ERROR);
   int core = -1;
   const struct percore_load_choice by_load = {.size = sizeof by_load,
                                               .by = PERCORE_BY_LOAD};
@@ -208,12 +209,12 @@ TEST(a_core_that_goes_offline_loses_its_load_at_the_next_update) {
   update_after(FAKE_SECOND);
   fake_machine_online(play.fake, 0, false);
   update_after(10 * FAKE_MS + 1);
-  assert_near(percore_load_get(load, 0), -1, 0);
-  assert_near(percore_load_get_low(load, 0), -1, 0);
+  assert_near(percore_load_get(load, 0, NULL), -1, 0);
+  assert_near(load_details(load, 0).low, -1, 0);
   fake_machine_online(play.fake, 0, true);
   update_after(FAKE_SECOND);
   update_after(FAKE_SECOND);
-  assert_near(percore_load_get(load, 0), 0.02, PLAY_EXACT);
+  assert_near(percore_load_get(load, 0, NULL), 0.02, PLAY_EXACT);
 }
 
 const struct unit_fixtures unit_fixtures = {.after_each = end};

@@ -172,7 +172,7 @@ static size_t see_rows(void) {
   if (came == REGION_CAME)
     memset(rows, 0, sizeof(rows));
   struct region_tile tile;
-  assert_return_code(region_tile_init(&tile, reader, 1, KEYS,
+  assert_return_code(region_tile_init(&tile, reader, 1, KEYS + 1,
                                       REGION_WANT_BIRTHS | REGION_WANT_RESETS),
                      0);
   region_tile_read(reader, &tile, 0);
@@ -338,7 +338,7 @@ TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count) {
 
 TEST(keys_with_the_same_name_count_in_one_row) {
   for (uint32_t type = 0; type < 3; type++) { /* arrays and hash maps */
-      begin();
+    begin();
     kernel.names = 4;
     publish(type, KEYS, true);
     add(0, 10, 1000);
@@ -576,13 +576,9 @@ static void play(uint32_t type) {
   assert_false(was_said("decreased"));
 }
 
-TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events) {
-  play(1);
-}
+TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events) { play(1); }
 
-TEST(rows_of_maps_per_core_count_what_each_entry_grew_by) {
-  play(2);
-}
+TEST(rows_of_maps_per_core_count_what_each_entry_grew_by) { play(2); }
 
 TEST(a_row_counts_what_all_keys_of_its_name_grew_by) {
   uint64_t last[KEYS] = {0};

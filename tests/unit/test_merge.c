@@ -40,18 +40,16 @@ static struct rates rates;
 static uint64_t now_ns;
 
 static struct percore_region *create(int number, const char *instance) {
-  struct percore_options options = {
-      .size = sizeof(options), .instance = instance, .cores = CORES};
+  struct percore_options options = {.instance = instance, .cores = CORES};
   assert_return_code(
-      percore_create(&regions[number], "unit", tables, 1, &options), errno);
+      create_region(&regions[number], "unit", tables, 1, &options), errno);
   return regions[number];
 }
 
 static void end(int number) {
   for (int core = 0; core < CORES; core++) {
     if (is_attached[number][core])
-      assert_return_code(percore_detach(regions[number], slots[number][core]),
-                         errno);
+      assert_return_code(percore_detach(slots[number][core]), errno);
     is_attached[number][core] = false;
   }
   if (regions[number] != NULL)
@@ -75,19 +73,16 @@ static void tear_down(void) {
 /* Adds `n` to all fields of a row, but the state. */
 static void count(int number, const char *name, int core, uint64_t n) {
   struct percore_region *region = regions[number];
-  percore_histogram_t time;
   uint32_t row;
-  (void)percore_row_add(region, 0, name, &row);
+  (void)make_row(region, 0, name, &row);
   if (!is_attached[number][core])
     slots[number][core] = unit_attach(region, core);
   is_attached[number][core] = true;
-  percore_core_row_t cells =
-      percore_core_row(slots[number][core], unit_core_table(region, 0), row);
-  assert_return_code(percore_histogram(region, 0, TIME, &time), errno);
+  percore_row_t cells = percore_row(percore_table(slots[number][core], 0), row);
   percore_add(cells, COUNT, n);
-  percore_updown_add(cells, OPEN, -(int64_t)n);
+  percore_add(cells, OPEN, -(int64_t)n);
   percore_set(cells, LEAST, n);
-  percore_hist_add(cells, time, n);
+  percore_observe(cells, TIME, n);
 }
 
 static void open_all(bool each, bool per_core) {
@@ -293,13 +288,12 @@ TEST(a_table_with_other_fields_is_left_out) {
                                              .field_count = 2,
                                              .max_rows = 4,
                                              .row_name_size = 24};
-  struct percore_options options = {
-      .size = sizeof(options), .instance = "b", .cores = CORES};
+  struct percore_options options = {.instance = "b", .cores = CORES};
   uint32_t row;
   create(0, "a");
-  assert_return_code(percore_create(&regions[1], "unit", &other, 1, &options),
+  assert_return_code(create_region(&regions[1], "unit", &other, 1, &options),
                      errno);
-  assert_return_code(percore_row_add(regions[1], 0, "eth1", &row), errno);
+  assert_return_code(make_row(regions[1], 0, "eth1", &row), errno);
   open_all(false, false);
   look();
   count(0, "eth0", 0, 5);

@@ -33,10 +33,8 @@ static derive_t dispatched(void) {
          (other != NULL ? other->values[0].derive : 0);
 }
 
-static void count_more(struct percore_region *region, percore_slot_t slot,
-                       uint32_t row) {
-  percore_core_table_t table = unit_core_table(region, PORT);
-  percore_add(percore_core_row(slot, table, row), PACKETS, ADDED);
+static void count_more(percore_slot_t slot, uint32_t row) {
+  percore_add(percore_row(percore_table(slot, PORT), row), PACKETS, ADDED);
 }
 
 /* Starts the plugin and then a producer. Returns how many counts were not
@@ -68,7 +66,7 @@ static int play(void) {
   int counted = 0;
   thread_is_exempt = false;
   for (int i = 0; i < FAULTY_READS; i++, counted += ADDED) {
-    count_more(region, slot, row);
+    count_more(slot, row);
     read_once();
   }
   faults_on = false;

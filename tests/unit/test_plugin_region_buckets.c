@@ -11,11 +11,9 @@
 /* Counts a value in the histogram of `port`. */
 static void take(struct percore_region *region, const char *row, int core,
                  uint64_t value) {
-  percore_histogram_t latency;
-  percore_histogram(region, PORT, LATENCY, &latency);
   add(region, row, core,
-      latency.column +
-          percore_histogram_bucket(latency.sub_bits, latency.buckets, value),
+      LATENCY_COLUMN +
+          percore_bucket_(2, region_histogram_buckets(2, 10), value),
       1);
 }
 
@@ -93,19 +91,16 @@ static const struct percore_table cycles_tables[] = {
 
 TEST(bounds_of_a_histogram_in_cycles_are_in_ns) {
   struct percore_region *region = create(0, NULL, cycles_tables, 1);
-  percore_histogram_t work;
   begin_watch(OF_TABLE("time", "Buckets \"work_cycles\" 500000 1000000\n"));
-  percore_histogram(region, 0, 0, &work);
   percore_slot_t slot = unit_attach(region, 1);
-  percore_core_row_t row =
-      percore_core_row(slot, unit_core_table(region, 0), 0);
-  percore_hist_add(row, work, region_tsc_hz() / 1000 * 8 / 10); /* 0.8 ms */
-  percore_hist_add(row, work, region_tsc_hz() / 1000 * 2);
+  percore_row_t row = percore_row(percore_table(slot, 0), 0);
+  percore_observe(row, 0, region_tsc_hz() / 1000 * 8 / 10); /* 0.8 ms */
+  percore_observe(row, 0, region_tsc_hz() / 1000 * 2);
   play_round(SECOND);
   assert_int_equal(at_most(HOST "time_work_ns", "all_le_500000"), 0);
   assert_int_equal(at_most(HOST "time_work_ns", "all_le_1000000"), 1);
   assert_int_equal(at_most(HOST "time_work_ns", "all_le_inf"), 2);
-  assert_int_equal(percore_detach(region, slot), 0);
+  assert_int_equal(percore_detach(slot), 0);
 }
 
 TEST(buckets_of_a_field_that_is_no_histogram_are_ignored_with_a_warning) {

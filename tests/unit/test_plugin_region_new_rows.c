@@ -23,8 +23,8 @@ static const struct percore_table tables[] = {{.name = "flow",
                                                .field_count = 1}};
 
 static void count(struct percore_region *region, const char *name, uint64_t n) {
-  percore_owned_table_t flow = unit_owned_table(region, 0);
-  percore_add(percore_owned_row(flow, row_of(region, 0, name)), 0, n);
+  percore_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_row(flow, row_of(region, 0, name)), 0, n);
 }
 
 /* Gives each of `len` rows a name of this generation, in place of those of the
@@ -236,8 +236,8 @@ TEST(a_single_row_is_never_too_new) {
   end_producer(0);
   play(SECOND);
   region = create(0, NULL, tables, 2);
-  percore_owned_table_t total = unit_owned_table(region, 1);
-  percore_add(percore_owned_row(total, 0), 0, 9);
+  percore_table_t total = unit_owned_table(region, 1);
+  percore_add(percore_row(total, 0), 0, 9);
   play(SECOND);
   play(SECOND);
   assert_count("percore_host_unit_total_packets", "all", "all", 9);

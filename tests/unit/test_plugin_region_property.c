@@ -5,6 +5,7 @@
  * The environment variable PERCORE_PROPERTY_SEED is the first seed (default 1),
  * and PERCORE_PROPERTY_SEEDS is the number of seeds. A failure names its seed.
  */
+#include "calls.h"
 #include "region_host.h"
 
 #define PLACES 2
@@ -88,7 +89,7 @@ struct producer {
   struct percore_region *region;
   unsigned schema, age; /* age in rounds */
   bool single;          /* its table `flow` has a single row */
-  struct row rows[ALL_TABLES][MOST_ROWS];
+  struct row rows[ALL_TABLES][MOST_ROWS + 1];
 };
 
 /* What a data store knows of a series that stores its rates: how much it has
@@ -209,7 +210,7 @@ static unsigned column_of(const struct producer *producer, unsigned field) {
 
 static uint32_t row_named(const struct producer *producer, unsigned t,
                           size_t name) {
-  for (uint32_t row = 0; row < storages[t].rows; row++)
+  for (uint32_t row = 0; row <= storages[t].rows; row++)
     if (producer->rows[t][row].live && producer->rows[t][row].name == name)
       return row;
   return UINT32_MAX;
@@ -218,7 +219,7 @@ static uint32_t row_named(const struct producer *producer, unsigned t,
 static void add_some_row(struct producer *producer, unsigned t) {
   uint32_t row;
   size_t name = random_below(NAMES);
-  if (percore_row_add(producer->region, t, row_names[name], &row) != 0)
+  if (make_row(producer->region, t, row_names[name], &row) != 0)
     return; /* the row already exists, or the table is full */
   struct row *into = &producer->rows[t][row];
   *into = (struct row){.live = true, .name = name};
@@ -239,21 +240,23 @@ static void remove_some_row(struct producer *producer, unsigned t) {
  * or the shared block if `core` is -1. */
 static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
                         unsigned column, int core, int64_t n) {
-  percore_shared_table_t shared;
-  percore_owned_table_t owned;
-  percore_core_table_t per_core;
+  uint32_t shared;
+  percore_table_t owned;
+  uint32_t per_core;
   percore_slot_t slot;
   if (storages[t].storage == PERCORE_OWNED) {
     owned = unit_owned_table(producer->region, t);
-    percore_add(percore_owned_row(owned, row), column, (uint64_t)n);
+    percore_add(percore_row(owned, row), column, (uint64_t)n);
   } else if (storages[t].storage == PERCORE_SHARED || core < 0) {
-    shared = unit_shared_table(producer->region, t);
-    percore_shared_add(percore_shared_row(shared, row), column, (uint64_t)n);
+    shared = t;
+    percore_shared_add(percore_shared_row(producer->region, shared, row),
+                       column, (uint64_t)n);
   } else {
-    per_core = unit_core_table(producer->region, t);
-    assert_int_equal(percore_attach(producer->region, "w", core, &slot), 0);
-    percore_add(percore_core_row(slot, per_core, row), column, (uint64_t)n);
-    assert_int_equal(percore_detach(producer->region, slot), 0);
+    per_core = t;
+    assert_int_equal(attach_thread(producer->region, "w", core, &slot), 0);
+    percore_add(percore_row(percore_table(slot, per_core), row), column,
+                (uint64_t)n);
+    assert_int_equal(percore_detach(slot), 0);
   }
 }
 
@@ -278,7 +281,7 @@ static void count_somewhere(struct producer *producer, unsigned t) {
 /* Updates a row after its removal. The table's sum still includes such updates.
  */
 static void count_late(struct producer *producer, unsigned t) {
-  uint32_t row = random_below(storages[t].rows);
+  uint32_t row = 1 + random_below(storages[t].rows);
   if (producer->rows[t][row].live || producer->rows[t][row].name == 0)
     return;
   add_to_cell(producer, t, row, column_of(producer, PACKET), -1, 1);
@@ -415,7 +418,7 @@ static void check_gauges(unsigned t) {
   double sum = 0;
   snprintf(plugin, sizeof(plugin), "percore_host_unit_%s_open", table_names[t]);
   for (unsigned p = 0; p < play.instances; p++)
-    for (uint32_t row = 0; row < storages[t].rows; row++) {
+    for (uint32_t row = 0; row <= storages[t].rows; row++) {
       const struct row *object = &play.producers[p].rows[t][row];
       if (play.producers[p].region != NULL && object->live)
         expected += object->open;

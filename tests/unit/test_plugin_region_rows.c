@@ -1,5 +1,6 @@
 /* Tests which rows of a region are tracked, named and shown, and that their
  * counts are neither lost nor duplicated. */
+#include "calls.h"
 #include "region_host.h"
 
 #include "faults.h"
@@ -39,24 +40,24 @@ static struct percore_region *create_flows(unsigned place,
 
 static void count(struct percore_region *region, const char *name, uint64_t n) {
   uint32_t row = row_of(region, 0, name);
-  percore_owned_table_t flow = unit_owned_table(region, 0);
-  percore_add(percore_owned_row(flow, row), 0, n);
+  percore_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_row(flow, row), 0, n);
 }
 
 static void count_on(struct percore_region *region, const char *name, int core,
                      uint64_t n) {
   percore_slot_t slot = unit_attach(region, core);
   uint32_t row = row_of(region, 0, name);
-  percore_core_table_t flow = unit_core_table(region, 0);
-  percore_add(percore_core_row(slot, flow, row), 0, n);
-  assert_int_equal(percore_detach(region, slot), 0);
+  uint32_t flow = 0;
+  percore_add(percore_row(percore_table(slot, flow), row), 0, n);
+  assert_int_equal(percore_detach(slot), 0);
 }
 
 static void open_more(struct percore_region *region, const char *name,
                       int64_t n) {
   uint32_t row = row_of(region, 0, name);
-  percore_owned_table_t flow = unit_owned_table(region, 0);
-  percore_updown_add(percore_owned_row(flow, row), 2, n);
+  percore_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_row(flow, row), 2, n);
 }
 
 static void remove_row(struct percore_region *region, const char *name) {
@@ -515,11 +516,12 @@ TEST(instances_share_a_row_of_one_name) {
 TEST(of_single_cores_other_has_no_gauges) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   percore_slot_t slot = unit_attach(region, 1);
-  percore_core_table_t flow = unit_core_table(region, 0);
+  uint32_t flow = 0;
   for (int i = 0; i < 2; i++) {
     uint32_t row = row_of(region, 0, i == 0 ? "a" : "b");
-    percore_updown_add(percore_core_row(slot, flow, row), 2, 3);
-    percore_add(percore_core_row(slot, flow, row), 0, 1 + 10 * (uint64_t)i);
+    percore_add(percore_row(percore_table(slot, flow), row), 2, 3);
+    percore_add(percore_row(percore_table(slot, flow), row), 0,
+                1 + 10 * (uint64_t)i);
   }
   start_watch(REGION("ReportPerCore true\n" TABLE("Top 1 \"packets\"\n")));
   play_round(SECOND);
@@ -528,7 +530,7 @@ TEST(of_single_cores_other_has_no_gauges) {
   assert_true(gauge("percore_unit_flow_open", "1", "b") == 3);
   assert_none("percore_unit_flow_open", "1", "other");
   assert_non_null(find("percore_unit_flow_packets", "1", "other"));
-  assert_int_equal(percore_detach(region, slot), 0);
+  assert_int_equal(percore_detach(slot), 0);
 }
 
 TEST(rows_are_not_ranked_by_a_state) {
@@ -798,8 +800,8 @@ TEST(a_further_region_takes_room_but_no_counts) {
   name_rows(region, 3000);
   begin_long_after("");
   assert_true(find(SUM, "all", "f2999") != NULL);
-  struct percore_options options = {.size = sizeof(options), .cores = 4};
-  assert_int_equal(percore_create(&served[1], "zone", flow_tables, 1, &options),
+  struct percore_options options = {.cores = 4};
+  assert_int_equal(create_region(&served[1], "zone", flow_tables, 1, &options),
                    0);
   name_rows(served[1], 3000);
   for (int round = 1; round <= 4; round++) {
@@ -870,8 +872,8 @@ static const struct percore_table one_row[] = {
 };
 
 static void count_in_single(struct percore_region *region, uint64_t n) {
-  percore_owned_table_t flow = unit_owned_table(region, 0);
-  percore_add(percore_owned_row(flow, 0), 0, n);
+  percore_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_row(flow, 0), 0, n);
 }
 
 TEST(the_single_rows_of_all_instances_are_counted) {
@@ -933,10 +935,10 @@ TEST(rows_that_were_never_used_delay_no_birth) {
   assert_count(SUM, "all", "new", 10);
 }
 
-/* Lets a round find row 0 between two objects. */
-static void play_round_while_row_0_changes(struct percore_region *region) {
+/* Lets a round find row 1 between two objects. */
+static void play_round_while_row_1_changes(struct percore_region *region) {
   const struct region_table *table = &region->tables[1];
-  uint64_t *generation = region_generation(region, table, 0),
+  uint64_t *generation = region_generation(region, table, 1),
            kept = *generation;
   *generation = region_changed(kept, REGION_CHANGING);
   play_round(SECOND);
@@ -949,7 +951,7 @@ static void check_births_after_a_change(const char *lines) {
   count(region, "one", 1);
   begin_long_after(lines);
   count(region, "one", 1);
-  play_round_while_row_0_changes(region);
+  play_round_while_row_1_changes(region);
   count(region, "one", 1);
   count(region, "new", 10);
   play_round(SECOND);
@@ -969,7 +971,7 @@ TEST(what_a_row_counts_while_it_changes_is_in_other_alone) {
   struct percore_region *region = create_flows(0, NULL);
   begin_watch("");
   count(region, "zero", 10);
-  play_round_while_row_0_changes(region);
+  play_round_while_row_1_changes(region);
   assert_count(SUM, "all", "other", 10);
   play_round(SECOND);
   assert_count(SUM, "all", "zero", 0);
@@ -1028,8 +1030,8 @@ TEST(rows_that_were_left_out_begin_when_there_is_room) {
 }
 
 TEST(rows_beyond_the_memory_begin_when_another_region_leaves_some) {
-  struct percore_options options = {.size = sizeof(options)};
-  assert_int_equal(percore_create(&served[1], "zone", flow_tables, 1, &options),
+  struct percore_options options = {0};
+  assert_int_equal(create_region(&served[1], "zone", flow_tables, 1, &options),
                    0);
   name_rows(served[1], ROWS);
   host_memory_max = 5 << 20;
@@ -1037,8 +1039,8 @@ TEST(rows_beyond_the_memory_begin_when_another_region_leaves_some) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, 1000);
   assert_int_equal(percore_row_add_at(region, 0, ROWS - 1, "far", 0), 0);
-  percore_owned_table_t flow = unit_owned_table(region, 0);
-  percore_add(percore_owned_row(flow, ROWS - 1), 0, 777);
+  percore_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_row(flow, ROWS - 1), 0, 777);
   play_round(SECOND);
   assert_none(SUM, "all", "far");
   assert_count(SUM, "all", "other", 777);
@@ -1120,8 +1122,8 @@ TEST(a_region_is_read_however_much_memory_another_takes) {
   name_rows(region, ROWS);
   host_memory_max = 1 << 20;
   begin_long_after("");
-  struct percore_options small = {.size = sizeof(small), .cores = 4};
-  assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
+  struct percore_options small = {.cores = 4};
+  assert_int_equal(create_region(&served[1], "zone", few_tables, 1, &small),
                    0);
   count(served[1], "a", 1);
   play_round(SECOND);
@@ -1133,9 +1135,9 @@ TEST(a_region_is_read_however_much_memory_another_takes) {
 }
 
 TEST(rows_that_are_not_reported_per_core_take_no_memory_for_cores) {
-  struct percore_options many = {.size = sizeof(many), .cores = 256};
+  struct percore_options many = {.cores = 256};
   assert_int_equal(
-      percore_create(&served[0], "unit", many_core_tables, 1, &many), 0);
+      create_region(&served[0], "unit", many_core_tables, 1, &many), 0);
   name_rows(served[0], 3000);
   start_long_after("");
   for (int round = 0; round < 2; round++)
@@ -1145,9 +1147,9 @@ TEST(rows_that_are_not_reported_per_core_take_no_memory_for_cores) {
 }
 
 TEST(a_claim_of_many_cores_takes_no_memory_from_others) {
-  struct percore_options many = {.size = sizeof(many), .cores = 8192};
+  struct percore_options many = {.cores = 8192};
   struct percore_region *region;
-  assert_int_equal(percore_create(&region, "crowd", core_tables, 1, &many), 0);
+  assert_int_equal(create_region(&region, "crowd", core_tables, 1, &many), 0);
   served[0] = region;
   host_memory_max = 1 << 20;
   start_long_after("<Region \"*\">\nReportPerCore true\n</Region>\n");
@@ -1219,8 +1221,8 @@ static uint64_t time_may_pass(void *argument) {
 TEST(a_table_that_takes_long_is_read_in_several_rounds) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS); /* the table is read in two turns */
-  struct percore_options small = {.size = sizeof(small), .cores = 4};
-  assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
+  struct percore_options small = {.cores = 4};
+  assert_int_equal(create_region(&served[1], "zone", few_tables, 1, &small),
                    0);
   host_now_ns = time_may_pass;
   takes_time = host_settles = false;
@@ -1299,8 +1301,8 @@ TEST(rows_of_a_new_schema_have_room_in_a_table_read_in_several_rounds) {
   start_with_wide_rows();
   end_producer(0);
   struct percore_region *region = create_wide(0);
-  percore_owned_table_t flow = unit_owned_table(region, 0);
-  percore_add(percore_owned_row(flow, 49), 1, 7); /* packets of f49 */
+  percore_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_row(flow, 50), 1, 7); /* packets of f49 */
   for (int round = 0; round < 6; round++)
     play_round(SECOND);
   assert_count(SUM, "all", "f49", 7);
@@ -1364,7 +1366,7 @@ TEST(the_last_counts_of_rows_read_first_are_not_lost) {
 
 TEST(a_row_added_during_a_scan_counts_once) {
   struct percore_region *region = create_flows(0, NULL);
-  percore_owned_table_t flow = unit_owned_table(region, 0);
+  percore_table_t flow = unit_owned_table(region, 0);
   name_rows(region, ROWS - 1); /* the table is read in two pieces */
   host_now_ns = time_passes;
   start_watch(TOP);
@@ -1374,8 +1376,8 @@ TEST(a_row_added_during_a_scan_counts_once) {
   }
   play_round(SECOND); /* the first piece */
   remove_row(region, "f0");
-  assert_int_equal(percore_row_add_at(region, 0, ROWS - 1, "f0", 0), 0);
-  percore_add(percore_owned_row(flow, ROWS - 1), 0, 1000);
+  assert_int_equal(percore_row_add_at(region, 0, ROWS, "f0", 0), 0);
+  percore_add(percore_row(flow, ROWS), 0, 1000);
   for (int round = 0; round < 5; round++)
     play_round(SECOND);
   while (snapshot->partial)
@@ -1396,7 +1398,7 @@ TEST(an_instance_is_read_to_its_end_whatever_fields_another_has) {
   assert_int_equal(percore_row_add_at(region, 1, ROWS - 1, "a", 0), 0);
   host_now_ns = time_passes;
   begin_watch(TOP); /* which reads a piece of `flow`, and next of `second` */
-  percore_add(percore_owned_row(unit_owned_table(region, 2), row), 0, 7);
+  percore_add(percore_row(unit_owned_table(region, 2), row), 0, 7);
   end_producer(0);
   tables[2].field_count--;
   create(1, "small", &tables[2], 1);
@@ -1513,8 +1515,8 @@ TEST(another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
   begin_watch("");
-  percore_owned_table_t flow = unit_owned_table(region, 0);
-  percore_add(percore_owned_row(flow, 0), 1, 70); /* bytes */
+  percore_table_t flow = unit_owned_table(region, 0);
+  percore_add(percore_row(flow, 1), 1, 70); /* bytes */
   end_producer(0);
   play_round_set_back();
   struct percore_table packets_alone = FLOW_TABLE(PERCORE_OWNED, 10);
@@ -1666,16 +1668,16 @@ TEST(refused_rows_and_slots_are_reported) {
   uint32_t row;
   percore_slot_t slot;
   name_rows(region, 3);
-  assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
+  assert_int_equal(make_row(region, 0, "before", &row), -1);
   begin_long_after("");
   /* Refused rows from before the watch began are not reported. */
   assert_int_equal(own("row_adds_refused"), 0);
-  assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
-  assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
+  assert_int_equal(make_row(region, 0, "one", &row), -1);
+  assert_int_equal(make_row(region, 0, "two", &row), -1);
   percore_slot_t slots[3];
   for (int i = 0; i < 3; i++)
-    assert_int_equal(percore_attach(region, "unit", 0, &slots[i]), 0);
-  assert_int_equal(percore_attach(region, "unit", 0, &slot), -1);
+    assert_int_equal(attach_another(region, 0, &slots[i]), 0);
+  assert_int_equal(attach_another(region, 0, &slot), -1);
   play_round(SECOND);
   play_round(SECOND);
   assert_int_equal(own("row_adds_refused"), 2);
@@ -1685,12 +1687,12 @@ TEST(refused_rows_and_slots_are_reported) {
       "region unit: failed calls of percore_attach: 1, so the counts of "
       "these threads are lost: set extra_slots to at least "));
   for (int i = 0; i < 3; i++)
-    assert_int_equal(percore_detach(region, slots[i]), 0);
+    assert_int_equal(percore_detach(slots[i]), 0);
   end_producer(0);
   play_round(SECOND);
   region = create(0, NULL, few_tables, 1);
   name_rows(region, 3);
-  assert_int_equal(percore_row_add(region, 0, "three", &row), -1);
+  assert_int_equal(make_row(region, 0, "three", &row), -1);
   play_round(SECOND);
   assert_int_equal(own("row_adds_refused"), 3);
 }
@@ -1700,13 +1702,13 @@ TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
   percore_slot_t slot, moves_on = unit_attach(region, 0);
   uint32_t row;
   name_rows(region, 3);
-  assert_int_equal(percore_attach(region, "epo\nll", 2, &slot), 0);
+  assert_int_equal(attach_thread(region, "epo\nll", 2, &slot), 0);
   begin_watch("");
   assert_int_equal(percore_row_remove(region, 0, row_of(region, 0, "f0"), 0),
                    0);
   for (int round = 0; round < 3; round++) {
     percore_quiescent(moves_on);
-    assert_int_equal(percore_row_add(region, 0, "new", &row), -1);
+    assert_int_equal(make_row(region, 0, "new", &row), -1);
     assert_int_equal(errno, EAGAIN);
     play_round(SECOND);
   }
@@ -1715,27 +1717,27 @@ TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
                    "thread "));
   assert_non_null(fake_logged(LOG_WARNING, "'epo_ll' has not called"));
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  percore_detach(region, slot);
-  percore_detach(region, moves_on);
+  percore_detach(slot);
+  percore_detach(moves_on);
 }
 
 TEST(a_counter_that_decreases_is_reported_and_counts_above_its_old_value) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   percore_slot_t slot = unit_attach(region, 0);
   uint32_t row = row_of(region, 0, "a");
-  percore_core_table_t flow = unit_core_table(region, 0);
-  percore_add(percore_core_row(slot, flow, row), 0, 10);
+  uint32_t flow = 0;
+  percore_add(percore_row(percore_table(slot, flow), row), 0, 10);
   begin_watch("");
   play_round(SECOND);
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
-  percore_add(percore_core_row(slot, flow, row), 0, (uint64_t)-3);
+  percore_add(percore_row(percore_table(slot, flow), row), 0, (uint64_t)-3);
   play_round(SECOND);
   assert_count(SUM, "all", "a", 10);
-  percore_add(percore_core_row(slot, flow, row), 0, 5);
+  percore_add(percore_row(percore_table(slot, flow), row), 0, 5);
   play_round(SECOND);
   assert_count(SUM, "all", "a", 12);
   assert_non_null(fake_logged(LOG_WARNING, "table flow decreased"));
-  assert_int_equal(percore_detach(region, slot), 0);
+  assert_int_equal(percore_detach(slot), 0);
 }
 
 TEST(a_counter_that_leaps_is_not_said_to_decrease) {
@@ -1813,13 +1815,13 @@ TEST(what_polls_last_handled_is_counted_while_another_instance_is_read) {
   int64_t most = 0;
   create_tables();
   struct percore_region *west = create(1, "west", few_tables, 1);
-  assert_int_equal(percore_attach(west, "worker", 1, &slot), 0);
+  assert_int_equal(attach_thread(west, "worker", 1, &slot), 0);
   host_now_ns = time_passes;
   start_watch("");
-  percore_poll(slot, 5);
+  percore_poll(slot, 5, 0);
   play_round(SECOND);
-  percore_poll(slot, 7);
-  percore_detach(west, slot);
+  percore_poll(slot, 7, 0);
+  percore_detach(slot);
   end_producer(1);
   for (int round = 0; round < 20; round++) {
     play_round(SECOND);

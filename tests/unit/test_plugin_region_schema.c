@@ -25,7 +25,7 @@ static void restart_with(const struct percore_table *table, const char *name,
   play_round(SECOND); /* the last counts */
   struct percore_region *region = create(0, NULL, table, 1);
   uint32_t row = name != NULL ? row_of(region, 0, name) : 0;
-  percore_add(percore_owned_row(unit_owned_table(region, 0), row), 0, n);
+  percore_add(percore_row(unit_owned_table(region, 0), row), 0, n);
   play_round(SECOND);
 }
 

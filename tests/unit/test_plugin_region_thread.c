@@ -115,7 +115,6 @@ TEST(it_stops_as_soon_as_it_has_started) {
   region_thread_stop(thread);
 }
 
-
 TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
   const int others = unit_count_threads();
   const time_t end = time(NULL) + 60;

@@ -1,5 +1,6 @@
 /* Tests how the regions of a host change over time. Producers run in the test's
  * process. The test controls the clock. */
+#include "calls.h"
 #include "region_host.h"
 #include "unit.h"
 
@@ -115,18 +116,18 @@ TEST(negative_gauges_of_instances_are_less_than_others) {
   for (unsigned i = 0; i < COUNT_OF(names); i++) {
     regions[i] = create_usual(i, names[i]);
     slots[i] = unit_attach(regions[i], 1);
-    percore_core_table_t globals = unit_core_table(regions[i], GLOBALS);
-    percore_set(percore_core_row(slots[i], globals, 0), 1, queues[i]);
+    uint32_t globals = GLOBALS;
+    percore_set(percore_row(percore_table(slots[i], globals), 0), 1, queues[i]);
   }
   begin_watch("");
   assert_true(gauge(HOST "globals_queue", "all", "all") == 3);
-  percore_core_table_t globals = unit_core_table(regions[1], GLOBALS);
-  percore_set(percore_core_row(slots[1], globals, 0), 1, -7);
+  uint32_t globals = GLOBALS;
+  percore_set(percore_row(percore_table(slots[1], globals), 0), 1, -7);
   play_round(SECOND);
   assert_true(gauge(HOST "globals_queue", "all", "all") == -5);
   assert_true(gauge("percore_unit_globals_queue", "1", "all") == -5);
   for (unsigned i = 0; i < COUNT_OF(names); i++)
-    assert_int_equal(percore_detach(regions[i], slots[i]), 0);
+    assert_int_equal(percore_detach(slots[i]), 0);
 }
 
 /* A data store may have received a higher value of the counter from an earlier
@@ -359,8 +360,7 @@ TEST(a_gauge_that_cannot_be_combined_is_a_value_of_one_core_of_one_instance) {
     struct percore_region *region =
         create(i, i == 0 ? "east" : "west", &tank, 1);
     slots[i] = unit_attach(region, 1);
-    percore_set(percore_core_row(slots[i], unit_core_table(region, 0), 0), 0,
-                3);
+    percore_set(percore_row(percore_table(slots[i], 0), 0), 0, 3);
     if (i == 0)
       begin_watch("");
     else
@@ -372,7 +372,7 @@ TEST(a_gauge_that_cannot_be_combined_is_a_value_of_one_core_of_one_instance) {
       assert_none("percore_unit_tank_level", "1", "all");
   }
   for (unsigned i = 0; i < 2; i++)
-    assert_int_equal(percore_detach(served[i], slots[i]), 0);
+    assert_int_equal(percore_detach(slots[i]), 0);
 }
 
 static const struct percore_field cycles_fields[] = {
@@ -496,13 +496,13 @@ TEST(rows_whose_names_clash_share_a_row) {
 TEST(a_worker_that_stands_still_for_two_seconds_is_stuck) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t first, second;
-  assert_int_equal(percore_attach(region, "first", 1, &first), 0);
-  assert_int_equal(percore_attach(region, "second", 2, &second), 0);
+  assert_int_equal(attach_thread(region, "first", 1, &first), 0);
+  assert_int_equal(attach_thread(region, "second", 2, &second), 0);
   start_watch("");
   for (int tenths = 0; tenths <= 40; tenths++) {
-    percore_poll(first, 1);
+    percore_poll(first, 1, 0);
     if (tenths == 0 || tenths > 30)
-      percore_poll(second, 1);
+      percore_poll(second, 1, 0);
     play_round(SECOND / 10);
     assert_int_equal(snapshot->workers_stuck, tenths >= 20 && tenths <= 30);
     assert_int_equal(told("unit are stuck on cores 2"), tenths == 20);
@@ -513,26 +513,26 @@ TEST(a_worker_that_stands_still_for_two_seconds_is_stuck) {
     play_round(SECOND / 10);
   assert_int_equal(snapshot->workers_stuck, 2);
   assert_int_equal(snapshot->regions_stale, 1);
-  percore_detach(region, first);
-  percore_detach(region, second);
+  percore_detach(first);
+  percore_detach(second);
   play_round(SECOND / 10);
   assert_int_equal(snapshot->workers_stuck, 0);
 }
 
 /* Polls once, as if exactly a microsecond had passed since the last poll. */
 static void poll_round(percore_slot_t slot, uint64_t n) {
-  percore_poll_at(slot, percore_polled_(slot.head) + 1000, n);
+  percore_poll(slot, n, percore_polled_(slot.seat->head) + 1000);
 }
 
 static void poll_with(const char *lines) {
   percore_slot_t slot;
   struct percore_region *region = create_usual(0, NULL);
-  assert_int_equal(percore_attach(region, "first", 1, &slot), 0);
+  assert_int_equal(attach_thread(region, "first", 1, &slot), 0);
   start_watch(lines);
   play_round(SECOND);
   poll_round(slot, 7);
   play_round(SECOND);
-  percore_detach(region, slot);
+  percore_detach(slot);
 }
 
 TEST(of_the_table_core_only_the_items_are_reported) {
@@ -562,7 +562,7 @@ TEST(a_block_that_names_the_table_core_chooses_its_fields) {
 TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t slot;
-  assert_int_equal(percore_attach(region, "first", 1, &slot), 0);
+  assert_int_equal(attach_thread(region, "first", 1, &slot), 0);
   start_watch("");
   poll_round(slot, 1);
   play_round(SECOND);
@@ -578,7 +578,7 @@ TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
     assert_true(gauge("percore", "1", "useful") == 0);
   }
   percore_wake(slot);
-  percore_detach(region, slot);
+  percore_detach(slot);
   play_round(SECOND);
   play_round(SECOND);
   assert_none("percore", "1", "useful");
@@ -587,17 +587,17 @@ TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
 /* Polls as if the last 1000 ticks had been a round with work, which took `busy`
  * ticks, and a round without. */
 static void poll_share(percore_slot_t slot, uint64_t busy) {
-  percore_poll_at(slot, percore_polled_(slot.head) + busy, 1);
-  percore_poll_at(slot, percore_polled_(slot.head) + 1000 - busy, 0);
+  percore_poll(slot, 1, percore_polled_(slot.seat->head) + busy);
+  percore_poll(slot, 0, percore_polled_(slot.seat->head) + 1000 - busy);
 }
 
 TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares) {
   struct percore_region *east = create_usual(0, "east"),
                         *west = create_usual(1, "west");
   percore_slot_t slots[3];
-  assert_int_equal(percore_attach(east, "first", 1, &slots[0]), 0);
-  assert_int_equal(percore_attach(east, "second", 1, &slots[1]), 0);
-  assert_int_equal(percore_attach(west, "third", 1, &slots[2]), 0);
+  assert_int_equal(attach_thread(east, "first", 1, &slots[0]), 0);
+  assert_int_equal(attach_thread(east, "second", 1, &slots[1]), 0);
+  assert_int_equal(attach_thread(west, "third", 1, &slots[2]), 0);
   start_watch("");
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < 3; i++)
@@ -607,25 +607,26 @@ TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares) {
   assert_near(gauge("percore", "1", "useful"), 75, 1e-9);
   assert_near(gauge("percore_host", "all", "useful_mean"), 75, 1e-9);
   for (int i = 0; i < 3; i++)
-    percore_detach(i < 2 ? east : west, slots[i]);
+    percore_detach(slots[i]);
 }
 
 TEST(the_room_learns_how_long_workers_polled_and_found_nothing) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t first, second;
-  assert_int_equal(percore_attach(region, "first", 1, &first), 0);
-  assert_int_equal(percore_attach(region, "second", 1, &second), 0);
+  assert_int_equal(attach_thread(region, "first", 1, &first), 0);
+  assert_int_equal(attach_thread(region, "second", 1, &second), 0);
   start_watch("");
   for (int round = 0; round < 2; round++) {
     poll_share(first, 250); /* of 1000 ticks, 750 empty */
     /* Of 1000 ticks, 600 without CPU in a round that found nothing. */
-    region_poll_long(second.head, percore_polled_(second.head) + 1000, 0, 600);
+    region_poll_long(second.seat->head,
+                     percore_polled_(second.seat->head) + 1000, 0, 600);
     play_round(SECOND);
   }
   assert_near(room_of_core(1, 1.2), 0.95, 1e-9);
   assert_near(room_of_core(0, 0.5), 0.5, 1e-9);
-  percore_detach(region, first);
-  percore_detach(region, second);
+  percore_detach(first);
+  percore_detach(second);
   play_round(SECOND);
   play_round(SECOND);
   assert_near(room_of_core(1, 1), 0, 0);
@@ -634,16 +635,16 @@ TEST(the_room_learns_how_long_workers_polled_and_found_nothing) {
 TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t honest, forged;
-  assert_int_equal(percore_attach(region, "honest", 0, &honest), 0);
-  assert_int_equal(percore_attach(region, "forged", 0, &forged), 0);
+  assert_int_equal(attach_thread(region, "honest", 0, &honest), 0);
+  assert_int_equal(attach_thread(region, "forged", 0, &forged), 0);
   start_watch("");
   for (int round = 0; round < 4; round++) {
     poll_share(honest, 600);
     poll_share(forged, 0);
     if (round == 2) /* forged cycles in which it was idle change nothing */
-      forged.head->total_cycles += (uint64_t)1 << 56;
+      forged.seat->head->total_cycles += (uint64_t)1 << 56;
     if (round == 3)
-      forged.head->busy_cycles += (uint64_t)1 << 56;
+      forged.seat->head->busy_cycles += (uint64_t)1 << 56;
     play_round(SECOND);
     assert_near(round == 0 ? 60 : gauge("percore", "0", "useful"),
                 round < 3 ? 60 : 100, 1e-9);
@@ -655,15 +656,15 @@ TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once) {
   poll_share(forged, 900);
   play_round(SECOND);
   assert_int_equal(fake_count_logged(LOG_WARNING), logged);
-  percore_detach(region, honest);
-  percore_detach(region, forged);
+  percore_detach(honest);
+  percore_detach(forged);
 }
 
 TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t pinned, pool;
-  assert_int_equal(percore_attach(region, "pinned", 1, &pinned), 0);
-  assert_int_equal(percore_attach(region, "pool", PERCORE_NO_CORE, &pool), 0);
+  assert_int_equal(attach_thread(region, "pinned", 1, &pinned), 0);
+  assert_int_equal(attach_thread(region, "pool", PERCORE_NO_CORE, &pool), 0);
   start_watch("");
   for (int round = 0; round < 4; round++) {
     poll_share(pinned, 250);
@@ -677,23 +678,23 @@ TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck) {
   assert_count(HOST "port_packets", "all", "a", 28);
   assert_int_equal(snapshot->workers_stuck, 1);
   assert_int_equal(told("unit are stuck on no core"), 1);
-  percore_detach(region, pinned);
-  percore_detach(region, pool);
+  percore_detach(pinned);
+  percore_detach(pool);
 }
 
 TEST(cores_that_are_not_measured_have_no_useful_load) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t busy, idle;
-  assert_int_equal(percore_attach(region, "busy", 0, &busy), 0);
-  assert_int_equal(percore_attach(region, "idle", 1, &idle), 0);
+  assert_int_equal(attach_thread(region, "busy", 0, &busy), 0);
+  assert_int_equal(attach_thread(region, "idle", 1, &idle), 0);
   start_watch("Cores \"0\"\n");
   for (int round = 0; round < 2; round++) {
     poll_round(busy, 1);
     poll_round(idle, 0);
     play_round(SECOND);
   }
-  percore_detach(region, busy);
-  percore_detach(region, idle);
+  percore_detach(busy);
+  percore_detach(idle);
   assert_true(gauge("percore", "0", "useful") == 100);
   assert_none("percore", "1", "useful");
   assert_true(gauge("percore_host", "all", "useful_mean") == 100);
@@ -703,9 +704,9 @@ TEST(
     a_core_that_this_host_does_not_have_has_no_useful_load_and_is_logged_once) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t real, ghosts[2];
-  assert_int_equal(percore_attach(region, "real", 1, &real), 0);
-  assert_int_equal(percore_attach(region, "ghost", 2, &ghosts[0]), 0);
-  assert_int_equal(percore_attach(region, "ghost", 3, &ghosts[1]), 0);
+  assert_int_equal(attach_thread(region, "real", 1, &real), 0);
+  assert_int_equal(attach_thread(region, "ghost", 2, &ghosts[0]), 0);
+  assert_int_equal(attach_thread(region, "ghost", 3, &ghosts[1]), 0);
   start_watch("");
   for (int round = 0; round < 3; round++) {
     poll_share(real, 250);
@@ -719,9 +720,9 @@ TEST(
   assert_near(gauge("percore_host", "all", "useful_mean"), 25, 1e-9);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "this host does not have core 2"));
-  percore_detach(region, real);
-  percore_detach(region, ghosts[0]);
-  percore_detach(region, ghosts[1]);
+  percore_detach(real);
+  percore_detach(ghosts[0]);
+  percore_detach(ghosts[1]);
 }
 
 /* ---------------------------------------------------------------------------
@@ -851,9 +852,9 @@ TEST(only_a_group_that_may_write_to_the_directory_is_proposed) {
 /* Each slot takes 64 bytes. */
 TEST(a_region_that_is_too_large_for_max_memory_is_refused_once) {
   struct percore_options many = {
-      .size = sizeof(many), .cores = 4096, .extra_slots = 12288};
+      .cores = 4096, .extra_slots = 12288};
   assert_return_code(
-      percore_create(&served[0], "unit", unit_tables, TABLES, &many), errno);
+      create_region(&served[0], "unit", unit_tables, TABLES, &many), errno);
   host_memory_max = 1 << 20;
   start_watch("");
   for (int i = 0; i < 3; i++)

@@ -487,9 +487,10 @@ TEST(useful_is_the_busy_share_of_the_cpu_time) {
 
 static double useful(struct poller_thread *thread, double ran,
                      uint64_t slices) {
-  uint64_t before = thread->slot.head->busy_cycles;
+  uint64_t before = thread->slot.seat->head->busy_cycles;
   count(thread, ran, 0, slices);
-  return (double)(thread->slot.head->busy_cycles - before) / (double)tsc_hz;
+  return (double)(thread->slot.seat->head->busy_cycles - before) /
+         (double)tsc_hz;
 }
 
 /* Cycles of Open vSwitch do not go on while its thread sleeps; its percents are
@@ -560,7 +561,7 @@ TEST(a_thread_waited_for_no_longer_than_it_did_not_run) {
   struct poller_thread *thread = &start_dpdk(answer_well)->threads[0];
   thread->share = 0.5;
   count(thread, 0.4, 0.9, 3);
-  const struct percore_slot_head *head = thread->slot.head;
+  const struct percore_slot_head *head = thread->slot.seat->head;
   assert_near((double)head->absent_cycles / (double)tsc_hz, 0.6, 1e-6);
   assert_true(head->sleep_cycles == 0);
 }
@@ -688,7 +689,7 @@ TEST(a_thread_counts_nothing_once_its_program_may_not_or_cannot_be_asked) {
 TEST(a_program_that_is_read_has_news_once_a_minute_at_most) {
   struct poller_server *server = start_dpdk(answer_well);
   for (int i = 0; i < 5; i++) {
-    poller_thread_forget(server, &server->threads[0]);
+    poller_thread_forget(&server->threads[0]);
     server->threads[0].core = i % 2 == 0 ? 8000 : core;
     ask();
   }

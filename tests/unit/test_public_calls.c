@@ -30,14 +30,12 @@ static const struct percore_field big_fields[] = {
 static int create_with(struct percore_region **made, const char *name,
                        bool inherit) {
   struct percore_table tables[ALL_TABLES];
-  struct percore_options options = {.size = sizeof(options),
-                                    .cores = 4,
-                                    .extra_slots = 2,
-                                    .inherit = inherit};
+  struct percore_options options = {
+      .cores = 4, .extra_slots = 2, .inherit = inherit};
   memcpy(tables, unit_tables, sizeof(unit_tables));
   tables[BIG] = (struct percore_table){
       .name = "big", .fields = big_fields, .field_count = 1, .max_rows = 2};
-  return percore_create(made, name, tables, ALL_TABLES, &options);
+  return create_region(made, name, tables, ALL_TABLES, &options);
 }
 
 static void pin_to_first(void) {
@@ -60,85 +58,81 @@ static bool fails_with(int error, int result) {
 static bool remove_and_wait(void) {
   uint32_t other;
   percore_slot_t slot;
-  return succeeds(percore_attach(region, "awake", 3, &slot)) &&
-         succeeds(percore_row_add_key(region, FLOW, 1, &row)) &&
-         succeeds(percore_row_add_key(region, FLOW, 2, &other)) &&
+  return succeeds(attach_thread(region, "awake", 3, &slot)) &&
+         succeeds(make_row_key(region, FLOW, 1, &row)) &&
+         succeeds(make_row_key(region, FLOW, 2, &other)) &&
          succeeds(percore_row_remove(region, FLOW, row, 0)) &&
-         fails_with(EAGAIN, percore_row_add_key(region, FLOW, 3, &other)) &&
-         succeeds(percore_detach(region, slot));
+         fails_with(EAGAIN, make_row_key(region, FLOW, 3, &other)) &&
+         succeeds(percore_detach(slot));
 }
 
 static bool reset_in_section(void) {
   percore_slot_t slot;
-  if (percore_attach(region, "inside", 2, &slot) != 0)
+  if (attach_thread(region, "inside", 2, &slot) != 0)
     return false;
-  percore_begin(slot);
+  begin_section(slot);
   bool waited =
       fails_with(EAGAIN, percore_reset(region, PORT, PERCORE_ALL_ROWS));
-  percore_end(slot);
-  return waited && succeeds(percore_detach(region, slot));
+  end_section(slot);
+  return waited && succeeds(percore_detach(slot));
 }
 
 static bool attach(void) {
   percore_slot_t slot;
-  return percore_this_slot(region).head != NULL &&
-         succeeds(percore_attach(region, "a", 1, &slot)) &&
-         percore_this_slot(region).head == slot.head &&
-         succeeds(percore_detach(region, slot)) &&
-         fails_with(EINVAL, percore_detach(region, slot));
+  return percore_this_slot(region).seat->head != NULL &&
+         succeeds(attach_thread(region, "a", 1, &slot)) &&
+         percore_this_slot(region).seat->head == slot.seat->head &&
+         succeeds(percore_detach(slot)) &&
+         fails_with(EINVAL, percore_detach(slot));
 }
 
 static bool attach_for_other_core(void) {
-  struct percore_options options = {.size = sizeof(options), .instance = "2"};
+  struct percore_options options = {.instance = "2"};
   struct percore_region *own;
   percore_slot_t other;
   pin_to_first();
-  return succeeds(percore_create(&own, "unit", NULL, 0, &options)) &&
-         succeeds(percore_attach(own, "other", last_core, &other)) &&
-         succeeds(percore_detach(own, other)) && succeeds(percore_destroy(own));
+  return succeeds(create_region(&own, "unit", NULL, 0, &options)) &&
+         succeeds(attach_thread(own, "other", last_core, &other)) &&
+         succeeds(percore_detach(other)) && succeeds(percore_destroy(own));
 }
 
 static bool attach_until_refused(void) {
   percore_slot_t slots[7];
   int count = 0;
-  while (percore_attach(taken, "one more", 0, &slots[count]) == 0)
+  while (attach_another(taken, 0, &slots[count]) == 0)
     count++;
   bool refused_one = errno == ENOSPC && count >= 3;
   while (count > 0)
-    refused_one &= succeeds(percore_detach(taken, slots[--count]));
+    refused_one &= succeeds(percore_detach(slots[--count]));
   return refused_one;
 }
 
 static bool status_of(struct percore_region *any) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   return succeeds(percore_status(any, &status));
 }
 
 static bool handles(void) {
-  percore_core_table_t core;
-  percore_owned_table_t owned;
-  percore_shared_table_t shared;
-  percore_histogram_t histogram;
-  return succeeds(percore_core_table(region, PORT, &core)) &&
-         succeeds(percore_owned_table(region, FLOW, &owned)) &&
-         succeeds(percore_shared_table(region, SLOW, &shared)) &&
-         succeeds(percore_histogram(region, PORT, LATENCY, &histogram));
+  percore_table_t owned;
+  errno = 0;
+  return percore_shared_row(region, SLOW, 1).shared_cells != NULL &&
+         succeeds(errno) && succeeds(open_table(region, FLOW, &owned));
 }
 
 static bool describe(void) {
   char name[24];
   return percore_reader_table(reader, BIG) != NULL &&
          percore_reader_rows(reader, PORT) > 0 &&
-         percore_reader_columns(reader, BIG) > 0 &&
+         percore_reader_column(reader, BIG, 1) > 0 &&
          percore_reader_column(reader, PORT, LATENCY) == LATENCY_COLUMN &&
-         percore_reader_find_table(reader, "port") == PORT &&
-         percore_reader_find_field(reader, PORT, "bytes") == BYTES &&
-         percore_reader_find_row(reader, PORT, "eth0") >= 0 &&
-         percore_reader_incarnation(reader, PORT, 0) > 0 &&
+         percore_reader_find(reader, PERCORE_FIND_TABLE, 0, "port") == PORT &&
+         percore_reader_find(reader, PERCORE_FIND_FIELD, PORT, "bytes") ==
+             BYTES &&
+         percore_reader_find(reader, PERCORE_FIND_ROW, PORT, "eth0") >= 0 &&
+         percore_reader_incarnation(reader, PORT, 1) > 0 &&
          percore_reader_bucket(reader, PORT, LATENCY, 1) > 0 &&
-         percore_reader_slots(reader) > 0 &&
          percore_reader_slot_core(reader, 0) >= -2 &&
-         percore_read_row(reader, PORT, 0, PERCORE_TOTAL, name, sizeof(name),
+         percore_read_row(reader, PORT, 1, PERCORE_TOTAL, name, sizeof(name),
                           values, 4) >= 0 &&
          percore_reader_quantile(reader, PORT, LATENCY, values, 0.5) >= -1;
 }
@@ -149,21 +143,20 @@ static bool open_load(void) {
 }
 
 static bool use_load(void) {
-  double loads[4];
   int core;
   if (load == NULL)
     return true;
   load->due_ns = 0; /* the window is long enough */
-  percore_load_get_all(load, loads, 4);
   return succeeds(percore_load_update(load)) &&
-         percore_load_get(load, 0) <= 1 && percore_load_get_low(load, 0) <= 1 &&
-         percore_load_get_high(load, 0) <= 1 &&
-         percore_load_get_window(load, 0, NULL) >= -1 &&
-         percore_load_get_sibling(load, 0) <= 1 &&
-         percore_load_source(load, 0) != NULL &&
-         percore_load_proof(load, 0) != NULL &&
-         percore_load_frequency(load, 0) >= -1 &&
-         percore_load_is_board(load) == 0 && percore_load_count(load) > 0 &&
+         percore_load_get(load, 0, NULL) <= 1 &&
+         load_details(load, 0).low <= 1 && load_details(load, 0).high <= 1 &&
+         load_window(load, 0, NULL) >= -1 &&
+         load_details(load, 0).sibling <= 1 &&
+         load_details(load, 0).source != NULL &&
+         load_details(load, 0).proof != NULL &&
+         load_details(load, 0).frequency >= -1 &&
+         load_details(load, 0).from_board == 0 &&
+         percore_load_count(load) > 0 &&
          percore_load_best(load, NULL, &core, 1) >= 0;
 }
 
@@ -178,7 +171,7 @@ static bool use_load(void) {
   CALL(attach, attach())                                                       \
   CALL(attach_for_other_core, attach_for_other_core())                         \
   CALL(attach_until_refused, attach_until_refused())                           \
-  CALL(row_add, succeeds(percore_row_add(region, PORT, "eth0", &row)))         \
+  CALL(row_add, succeeds(make_row(region, PORT, "eth0", &row)))                \
   CALL(row_add_at, succeeds(percore_row_add_at(region, BIG, 1, NULL, 7)))      \
   CALL(reserve, succeeds(percore_reserve(region, PORT, PORT_ROWS)))            \
   CALL(remove_and_wait, remove_and_wait())                                     \

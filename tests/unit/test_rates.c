@@ -10,8 +10,7 @@ static struct fixture {
   struct percore_region *region;
   struct merge merge;
   percore_slot_t slot;
-  percore_core_table_t port;
-  percore_histogram_t latency;
+  uint32_t port;
   struct rates rates;
   uint64_t now_ns;
 } fixture;
@@ -27,15 +26,14 @@ static void set_up(void) {
   fixture = (struct fixture){.now_ns = SECOND};
   fixture.region = unit_create();
   assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
-  assert_return_code(percore_attach(fixture.region, "rx", 1, &fixture.slot), 0);
-  percore_core_table(fixture.region, PORT, &fixture.port);
-  percore_histogram(fixture.region, PORT, LATENCY, &fixture.latency);
+  assert_return_code(attach_thread(fixture.region, "rx", 1, &fixture.slot), 0);
+  fixture.port = PORT;
 }
 
 static void tear_down(void) {
   rates_close(&fixture.rates);
   merge_close(&fixture.merge);
-  percore_detach(fixture.region, fixture.slot);
+  percore_detach(fixture.slot);
   assert_return_code(percore_destroy(fixture.region), 0);
 }
 
@@ -45,7 +43,8 @@ static uint32_t add_port(const char *name) {
 }
 
 static void count(uint32_t row, uint64_t packets) {
-  percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
+  percore_row_t cells =
+      percore_row(percore_table(fixture.slot, fixture.port), row);
   percore_add(cells, PACKETS, packets);
 }
 
@@ -101,9 +100,9 @@ TEST(a_rate_is_the_count_between_two_reads_divided_by_their_time) {
 }
 
 TEST(a_gauge_has_its_sign) {
-  percore_core_table_t globals = unit_core_table(fixture.region, GLOBALS);
+  uint32_t globals = GLOBALS;
   struct rates_options options = {.rows = 1};
-  percore_set(percore_core_row(fixture.slot, globals, 0), 1, -40);
+  percore_set(percore_row(percore_table(fixture.slot, globals), 0), 1, -40);
   assert_int_equal(
       rates_open(&fixture.rates, &fixture.merge, GLOBALS + 1, &options), 0);
   look(1);
@@ -139,10 +138,10 @@ TEST(a_reused_row_does_not_inherit_earlier_counts) {
   open_rates((struct rates_options){.per_core = true});
   look(1);
   assert_return_code(
-      percore_row_remove(fixture.region, PORT, 2, PERCORE_NO_UPDATE_IN_FLIGHT),
+      percore_row_remove(fixture.region, PORT, 3, PERCORE_NO_UPDATE_IN_FLIGHT),
       0);
   uint32_t row = add_port("new");
-  assert_int_equal(row, 2);
+  assert_int_equal(row, 3);
   count(row, 5);
   look(1);
   assert_null(find("c"));
@@ -222,7 +221,7 @@ TEST(rows_that_are_not_kept_come_one_by_one_in_their_order) {
   for (int i = 0; i < PORT_ROWS; i++)
     count(add_port(names[i]), (uint64_t)i);
   assert_return_code(
-      percore_row_remove(fixture.region, PORT, 1, PERCORE_NO_UPDATE_IN_FLIGHT),
+      percore_row_remove(fixture.region, PORT, 2, PERCORE_NO_UPDATE_IN_FLIGHT),
       0);
   fixture.rates = (struct rates){0};
   struct rates_options options = {.totals = true};
@@ -282,13 +281,14 @@ TEST(rows_cannot_be_sorted_by_an_unknown_field) {
 
 TEST(percentiles_cover_the_time_since_the_last_read) {
   uint32_t row = add_port("eth0");
-  percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
+  percore_row_t cells =
+      percore_row(percore_table(fixture.slot, fixture.port), row);
   for (int i = 0; i < 1000; i++)
-    percore_hist_add(cells, fixture.latency, 900);
+    percore_observe(cells, LATENCY, 900);
   open_rates((struct rates_options){0});
   look(1);
   for (int i = 0; i < 10; i++)
-    percore_hist_add(cells, fixture.latency, 3);
+    percore_observe(cells, LATENCY, 3);
   look(2);
   assert_near(value("eth0", "latency"), 5, 1e-9);
   assert_near(value("eth0", "latency_p50"), 3, 1e-9);
@@ -299,8 +299,9 @@ TEST(percentiles_cover_the_time_since_the_last_read) {
 
 TEST(an_up_down_counter_is_a_value_and_may_be_negative) {
   uint32_t row = add_port("eth0");
-  percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
-  percore_updown_add(cells, DEPTH, -7);
+  percore_row_t cells =
+      percore_row(percore_table(fixture.slot, fixture.port), row);
+  percore_add(cells, DEPTH, -7);
   open_rates((struct rates_options){0});
   look(1);
   assert_near(value("eth0", "depth"), -7, 1e-9);
@@ -309,7 +310,7 @@ TEST(an_up_down_counter_is_a_value_and_may_be_negative) {
 TEST(more_cells_than_the_limit_are_refused) {
   add_port("eth0");
   size_t row_size = (LATENCY_COLUMN + 36) * sizeof(uint64_t);
-  fixture.merge.parts[0].bytes_most = row_size;
+  fixture.merge.parts[0].bytes_most = 2 * row_size; /* and of row 0 */
   open_rates((struct rates_options){0});
   look(1);
   add_port("eth1");

@@ -15,7 +15,7 @@
 #include "region_unit.h"
 
 static struct percore_region_status status_of(struct percore_region *region) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   assert_return_code(percore_status(region, &status), errno);
   return status;
 }
@@ -24,9 +24,8 @@ static struct percore_region *create(const struct percore_table *table,
                                      const struct percore_options *given) {
   struct percore_options options = *given;
   struct percore_region *region;
-  options.size = sizeof(options);
   assert_return_code(
-      percore_create(&region, "author", table, table != NULL, &options), errno);
+      create_region(&region, "author", table, table != NULL, &options), errno);
   return region;
 }
 
@@ -109,29 +108,30 @@ TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   pin(here);
   FILE *file = begin_to_listen();
   percore_slot_t early;
-  assert_return_code(percore_attach(region, "early", elsewhere, &early), errno);
+  assert_return_code(attach_thread(region, "early", elsewhere, &early), errno);
   percore_slot_t late = unit_attach(region, elsewhere);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_non_null(strstr(said, "thread 'early' attaches for core"));
-  assert_ptr_not_equal(early.head, region_block(region, (uint32_t)elsewhere));
-  assert_return_code(percore_detach(region, late), errno);
+  assert_ptr_not_equal(early.seat->head,
+                       region_block(region, (uint32_t)elsewhere));
+  assert_return_code(percore_detach(late), errno);
   pin(elsewhere);
-  assert_return_code(percore_attach(region, "late", elsewhere, &late), errno);
-  assert_ptr_equal(late.head, region_block(region, (uint32_t)elsewhere));
+  assert_return_code(attach_thread(region, "late", elsewhere, &late), errno);
+  assert_ptr_equal(late.seat->head, region_block(region, (uint32_t)elsewhere));
   percore_slot_t other = unit_attach(region, here);
-  assert_ptr_not_equal(other.head, region_block(region, (uint32_t)here));
+  assert_ptr_not_equal(other.seat->head, region_block(region, (uint32_t)here));
   struct percore_reader *reader;
   assert_return_code(percore_open(&reader, "author", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
   int labelled = 0;
-  for (uint32_t s = 0; s < percore_reader_slots(reader); s++)
+  for (uint32_t s = 0; percore_reader_slot_core(reader, s) != PERCORE_NO_SLOT;
+       s++)
     labelled += percore_reader_slot_core(reader, s) == elsewhere;
   assert_int_equal(labelled, 3); /* one of them is the released slot */
   percore_close(reader);
   unit_end(region);
 }
-
 
 TEST(without_extra_slots_such_a_thread_gets_the_cores_slot) {
   int here, elsewhere;
@@ -143,11 +143,11 @@ TEST(without_extra_slots_such_a_thread_gets_the_cores_slot) {
   pin(here);
   FILE *file = begin_to_listen();
   for (int i = 0; i < 2; i++)
-    assert_return_code(percore_attach(region, "early", elsewhere, &slots[i]),
-                       errno);
+    assert_return_code(attach_another(region, elsewhere, &slots[i]), errno);
   end_listening(file);
   assert_string_equal(said, "");
-  assert_ptr_equal(slots[1].head, region_block(region, (uint32_t)elsewhere));
+  assert_ptr_equal(slots[1].seat->head,
+                   region_block(region, (uint32_t)elsewhere));
   unit_end(region);
 }
 
@@ -161,9 +161,9 @@ TEST(a_thread_that_is_not_pinned_takes_any_free_slot_before_it_is_refused) {
   percore_slot_t slot;
   FILE *file = begin_to_listen();
   for (uint32_t s = 0; s < cores + 1; s++)
-    assert_return_code(percore_attach(region, "pool", elsewhere, &slot), errno);
+    assert_return_code(attach_another(region, elsewhere, &slot), errno);
   for (int i = 0; i < 2; i++)
-    assert_fails(percore_attach(region, "one more", elsewhere, &slot), ENOSPC);
+    assert_fails(attach_thread(region, "one more", elsewhere, &slot), ENOSPC);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_non_null(strstr(said, "the counts of thread 'one more' are lost"));
@@ -180,8 +180,9 @@ TEST(an_extra_slot_is_taken_before_that_of_another_core) {
   (void)unit_attach(region, here);
   (void)unit_attach(region, here);
   percore_slot_t extra = unit_attach(region, PERCORE_NO_CORE);
-  assert_return_code(percore_detach(region, extra), errno);
-  assert_ptr_equal(unit_attach(region, here).head, extra.head);
+  struct percore_slot_head *head = extra.seat->head;
+  assert_return_code(percore_detach(extra), errno);
+  assert_ptr_equal(unit_attach(region, here).seat->head, head);
   unit_end(region);
 }
 
@@ -232,13 +233,14 @@ TEST(a_callback_finds_the_slot_that_its_thread_attached) {
   percore_slot_t in_first = unit_attach(first, 0);
   percore_slot_t in_second = unit_attach(second, 0);
   for (int i = 0; i < 2; i++) {
-    assert_ptr_equal(percore_this_slot(first).head, in_first.head);
-    assert_ptr_equal(percore_this_slot(second).head, in_second.head);
+    assert_ptr_equal(percore_this_slot(first).seat->head, in_first.seat->head);
+    assert_ptr_equal(percore_this_slot(second).seat->head,
+                     in_second.seat->head);
   }
-  assert_return_code(percore_detach(first, in_first), errno);
-  assert_ptr_equal(percore_this_slot(first).head, first->sink_block);
-  assert_ptr_equal(percore_this_slot(second).head, in_second.head);
-  assert_return_code(percore_detach(second, in_second), errno);
+  assert_return_code(percore_detach(in_first), errno);
+  assert_ptr_equal(percore_this_slot(first).seat->head, region_sink_head);
+  assert_ptr_equal(percore_this_slot(second).seat->head, in_second.seat->head);
+  assert_return_code(percore_detach(in_second), errno);
   assert_return_code(percore_destroy(first), errno);
   assert_return_code(percore_destroy(second), errno);
 }
@@ -251,9 +253,8 @@ TEST(a_thread_without_a_slot_gets_a_sink) {
   (void)unit_attach(region, 0);
   pthread_create(&thread, NULL, call_back, &callback);
   pthread_join(thread, NULL);
-  assert_ptr_equal(callback.got.head, region->sink_block);
-  assert_ptr_equal(percore_this_slot(&region_sink).head,
-                   region_sink.sink_block);
+  assert_ptr_equal(callback.got.seat->head, region_sink_head);
+  assert_ptr_equal(percore_this_slot(NULL).seat->head, region_sink_head);
   unit_end(region);
 }
 
@@ -266,7 +267,7 @@ TEST(a_producer_reads_its_own_region_without_serving_it) {
       create(NULL, &(struct percore_options){.cores = 2});
   uint64_t values[6];
   percore_slot_t slot = unit_attach(region, 1);
-  percore_poll_at(slot, percore_polled_(slot.head) + 10, 7);
+  percore_poll(slot, 7, percore_polled_(slot.seat->head) + 10);
   read_own(PERCORE_TABLE_CORE, 1, values, 6);
   assert_int_equal(values[0], 10);
   assert_int_equal(values[5], 7);
@@ -280,14 +281,14 @@ TEST(a_reader_in_the_producer_follows_the_next_region) {
   assert_return_code(percore_open(&reader, "author", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
   assert_int_equal(percore_refresh(reader), 0);
-  assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
+  assert_int_equal(percore_reader_state(reader, NULL), PERCORE_ALIVE);
   assert_return_code(percore_destroy(region), errno);
   assert_fails(percore_refresh(reader), ENOENT);
-  assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
-  assert_string_not_equal(percore_reader_error(reader), "");
+  assert_int_equal(percore_reader_state(reader, NULL), PERCORE_GONE);
+  assert_string_not_equal(reader_error(reader), "");
   region = create(NULL, &options);
   assert_int_equal(percore_refresh(reader), 1);
-  assert_string_equal(percore_reader_error(reader), "");
+  assert_string_equal(reader_error(reader), "");
   percore_close(reader);
   assert_return_code(percore_destroy(region), errno);
 }
@@ -305,23 +306,23 @@ TEST(a_reader_sees_each_slot_the_minimum_and_the_sum) {
       create(&gauges, &(struct percore_options){.cores = 2});
   percore_slot_t slots[2];
   uint64_t values[3];
-  percore_core_table_t table = unit_core_table(region, 0);
-  percore_shared_table_t shared = unit_shared_table(region, 0);
+  uint32_t table = 0;
+  uint32_t shared = 0;
   for (int s = 0; s < 2; s++) {
-    assert_return_code(percore_attach(region, "a", s, &slots[s]), errno);
-    percore_core_row_t row = percore_core_row(slots[s], table, 0);
+    assert_return_code(attach_thread(region, "a", s, &slots[s]), errno);
+    percore_row_t row = percore_row(percore_table(slots[s], table), 0);
     percore_set(row, 0, 9 - s);
     percore_set(row, 1, 20 + s);
     percore_add(row, 2, 1);
   }
-  percore_shared_add(percore_shared_row(shared, 0), 2, 5);
+  percore_shared_add(percore_shared_row(region, shared, 0), 2, 5);
   read_own(0, PERCORE_TOTAL, values, 3);
   assert_int_equal(values[0], 8);
   assert_int_equal(values[2], 7);
   for (int s = 0; s < 2; s++) {
     read_own(0, s, values, 3);
     assert_int_equal(values[1], 20 + s);
-    assert_return_code(percore_detach(region, slots[s]), errno);
+    assert_return_code(percore_detach(slots[s]), errno);
   }
   assert_return_code(percore_destroy(region), errno);
 }
@@ -340,18 +341,19 @@ TEST(negative_gauges_are_less_than_others) {
   static const int64_t of_core[2] = {3, -5};
   percore_slot_t slots[2];
   uint64_t values[3];
-  percore_core_table_t table = unit_core_table(region, 0);
+  uint32_t table = 0;
   for (int s = 0; s < 2; s++) {
-    assert_return_code(percore_attach(region, "a", s, &slots[s]), errno);
+    assert_return_code(attach_thread(region, "a", s, &slots[s]), errno);
     for (uint32_t column = 0; column < 3; column++)
-      percore_set(percore_core_row(slots[s], table, 0), column, of_core[s]);
+      percore_set(percore_row(percore_table(slots[s], table), 0), column,
+                  of_core[s]);
   }
   read_own(0, PERCORE_TOTAL, values, 3);
   assert_int_equal((int64_t)values[0], -5);
   assert_int_equal((int64_t)values[1], 3);
   assert_int_equal((int64_t)values[2], -2);
   for (int s = 0; s < 2; s++)
-    assert_return_code(percore_detach(region, slots[s]), errno);
+    assert_return_code(percore_detach(slots[s]), errno);
   assert_return_code(percore_destroy(region), errno);
 }
 
@@ -397,12 +399,36 @@ TEST(a_key_is_shown_in_the_format_of_its_table) {
  * percore_status
  */
 
+TEST(the_status_reports_slots_and_refused_calls) {
+  struct percore_region *region = create(
+      &stations, &(struct percore_options){.cores = 1, .extra_slots = 1});
+  percore_slot_t slots[3];
+  uint32_t row;
+  for (int s = 0; s < 3; s++)
+    attach_another(region, 0, &slots[s]);
+  for (uint64_t key = 0; key < 5; key++)
+    make_row_key(region, 0, key, &row);
+  struct percore_region_status status = status_of(region);
+  assert_int_equal(status.served, 1);
+  assert_int_equal(status.error, 0);
+  assert_non_null(strstr(status.reason, "failed calls of percore_attach: 1"));
+  assert_non_null(strstr(status.reason, "extra_slots to at least 2"));
+  assert_int_equal(status.slots, 2);
+  assert_int_equal(status.slots_attached, 2);
+  assert_int_equal(status.attaches_refused, 1);
+  assert_int_equal(status.adds_refused, 3);
+  percore_detach(slots[0]);
+  percore_detach(slots[1]);
+  assert_int_equal(status_of(region).slots_attached, 0);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 REGION_TEST(only_an_attach_that_finds_no_slot_is_counted_as_refused) {
   percore_slot_t slot;
   FILE *file = begin_to_listen();
   for (int tries = 0; tries < 3; tries++)
     assert_fails(
-        percore_attach(region, "a", (int)region->header->core_count, &slot),
+        attach_thread(region, "a", (int)region->header->core_count, &slot),
         EINVAL);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
@@ -417,7 +443,7 @@ REGION_TEST(a_long_name_of_a_thread_makes_no_long_line) {
   memset(name, 'x', sizeof(name));
   name[sizeof(name) - 1] = '\0';
   FILE *file = begin_to_listen();
-  assert_fails(percore_attach(region, name, -3, &slot), EINVAL);
+  assert_fails(attach_thread(region, name, -3, &slot), EINVAL);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_in_range(strlen(said), 100, 512);
@@ -427,30 +453,29 @@ REGION_TEST(a_long_name_of_a_thread_is_cut_to_39_bytes) {
   static const char name[] = "abcdefghijklmnopqrstuvwxyz-0123456789-012345";
   struct region_slot_view view;
   percore_slot_t slot;
-  assert_return_code(percore_attach(region, name, 1, &slot), errno);
+  assert_return_code(attach_thread(region, name, 1, &slot), errno);
   UNIT_READER(reader);
   region_reader_slot(reader, 1, &view);
   assert_string_equal(view.name, "abcdefghijklmnopqrstuvwxyz-0123456789-0");
-  assert_return_code(percore_detach(region, slot), errno);
+  assert_return_code(percore_detach(slot), errno);
 }
 
 TEST(a_sink_prints_its_reason_once) {
-  struct percore_options options = {.size = sizeof(options)};
+  struct percore_options options = {0};
   struct percore_region *region;
   FILE *file = begin_to_listen();
   for (int tries = 0; tries < 20; tries++)
-    assert_fails(percore_create(&region, "Author", NULL, 0, &options), EINVAL);
+    assert_fails(create_region(&region, "Author", NULL, 0, &options), EINVAL);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
 }
 
 TEST(a_region_that_is_not_served_prints_its_reason_once) {
-  struct percore_options options = {.size = sizeof(options),
-                                    .runtime_dir = "/nonexistent"};
+  struct percore_options options = {.runtime_dir = "/nonexistent"};
   struct percore_region *region;
   FILE *file = begin_to_listen();
   for (int tries = 0; tries < 20; tries++) {
-    assert_fails(percore_create(&region, "author", NULL, 0, &options), ENOENT);
+    assert_fails(create_region(&region, "author", NULL, 0, &options), ENOENT);
   }
   end_listening(file);
   assert_int_equal(lines_said(), 1);
@@ -467,19 +492,19 @@ TEST(names_of_rows_without_max_rows_are_refused) {
   static const struct percore_field field = {.name = "rx"};
   static const struct percore_table table = {
       .name = "port", .fields = &field, .field_count = 1, .row_name_size = 24};
-  const struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  const struct percore_options options = {.quiet = 1};
   struct percore_region *region;
-  assert_int_equal(percore_create(&region, "author", &table, 1, &options), -1);
+  assert_int_equal(create_region(&region, "author", &table, 1, &options), -1);
   assert_int_equal(status_of(region).error, EINVAL);
   assert_non_null(strstr(status_of(region).reason, "but max_rows is 0"));
   assert_return_code(percore_destroy(region), errno);
 }
 
 TEST(a_quiet_sink_prints_nothing_and_keeps_its_reason) {
-  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_options options = {.quiet = 1};
   struct percore_region *region;
   FILE *file = begin_to_listen();
-  assert_int_equal(percore_create(&region, "no such name", NULL, 0, &options),
+  assert_int_equal(create_region(&region, "no such name", NULL, 0, &options),
                    -1);
   end_listening(file);
   assert_string_equal(said, "");
@@ -495,30 +520,26 @@ TEST(the_reason_names_the_rule_that_a_description_breaks) {
   static const struct {
     const char *name, *instance, *table;
     const struct percore_field *field;
-    size_t size;
     uint32_t extra_slots;
     const char *reason;
   } cases[] = {
-      {"author", NULL, "port", &bad_name, 0, 0,
+      {"author", NULL, "port", &bad_name, 0,
        "region 'author' is refused: table port, field #0: its name must be "},
-      {"author", NULL, "port", &no_buckets, 0, 0,
+      {"author", NULL, "port", &no_buckets, 0,
        "table port, field delay: its sub_bits is 9; it must be 0 to 8"},
-      {"author", NULL, "host", &good, 0, 0, "table host: its name must be "},
-      {"Author", NULL, "port", &good, 0, 0, "the region's name must be "},
-      {"author", ".", "port", &good, 0, 0, "the instance's name must be "},
-      {"author", NULL, "port", &good, 0, 20000, "(cores and extra slots) is 2"},
-      {"author", NULL, "port", &good, 1, 0, "options.size"},
+      {"author", NULL, "host", &good, 0, "table host: its name must be "},
+      {"Author", NULL, "port", &good, 0, "the region's name must be "},
+      {"author", ".", "port", &good, 0, "the instance's name must be "},
+      {"author", NULL, "port", &good, 20000, "(cores and extra slots) is 2"},
   };
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     struct percore_table table = {
         .name = cases[i].table, .fields = cases[i].field, .field_count = 1};
-    struct percore_options options = {.size = cases[i].size ? cases[i].size
-                                                            : sizeof(options),
-                                      .instance = cases[i].instance,
+    struct percore_options options = {.instance = cases[i].instance,
                                       .extra_slots = cases[i].extra_slots};
     struct percore_region *region;
     FILE *file = begin_to_listen();
-    int status = percore_create(&region, cases[i].name, &table, 1, &options);
+    int status = create_region(&region, cases[i].name, &table, 1, &options);
     int error = errno;
     end_listening(file);
     assert_int_equal(status, -1);
@@ -531,17 +552,16 @@ TEST(the_reason_names_the_rule_that_a_description_breaks) {
 }
 
 TEST(tables_that_are_not_given_are_not_said_to_be_too_many) {
-  const struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  const struct percore_options options = {.quiet = 1};
   struct percore_region *region;
-  assert_fails(percore_create(&region, "author", NULL, 3, &options), EINVAL);
+  assert_fails(create_region(&region, "author", NULL, 3, &options), EINVAL);
   assert_non_null(strstr(status_of(region).reason, "tables is NULL"));
 }
 
 TEST(the_reason_says_how_to_create_a_missing_directory) {
-  struct percore_options options = {
-      .size = sizeof(options), .runtime_dir = "/nonexistent", .quiet = 1};
+  struct percore_options options = {.runtime_dir = "/nonexistent", .quiet = 1};
   struct percore_region *region;
-  assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
+  assert_int_equal(create_region(&region, "author", NULL, 0, &options), -1);
   assert_non_null(strstr(status_of(region).reason, "systemd-sysusers;"));
   assert_non_null(strstr(status_of(region).reason,
                          "systemd-tmpfiles --create --prefix=/run/percore"));
@@ -553,11 +573,12 @@ TEST(a_forked_child_learns_that_its_region_is_a_sink) {
   percore_slot_t slot = unit_attach(region, 0);
   pid_t child = fork();
   if (child == 0) {
-    struct percore_region_status status = {.size = sizeof(status)};
+    struct percore_region_status status;
     percore_status(region, &status);
     percore_slot_t mine = percore_this_slot(region);
-    percore_poll(mine, 1);
-    _exit(status.served == 0 && status.error == ENODEV && mine.head != slot.head
+    percore_poll(mine, 1, 0);
+    _exit(status.served == 0 && status.error == ENODEV &&
+                  mine.seat->head != slot.seat->head
               ? 0
               : 1);
   }
@@ -571,7 +592,7 @@ TEST(a_forked_child_learns_that_its_region_is_a_sink) {
  * is allowed when it is forked. */
 static void fork_at_limit(struct percore_region *region, int resource,
                           rlim_t most) {
-  percore_owned_table_t flows = unit_owned_table(region, FLOW);
+  percore_table_t flows = unit_owned_table(region, FLOW);
   uint32_t row = unit_row_of_key(region, FLOW, 7);
   struct rlimit before, limit = {.rlim_cur = most};
   int status;
@@ -580,7 +601,7 @@ static void fork_at_limit(struct percore_region *region, int resource,
   assert_return_code(setrlimit(resource, &limit), errno);
   pid_t child = fork();
   if (child == 0) {
-    percore_add(percore_owned_row(flows, row), PACKETS, 5);
+    percore_add(percore_row(flows, row), PACKETS, 5);
     _exit(9);
   }
   assert_return_code(setrlimit(resource, &before), errno);
@@ -603,6 +624,20 @@ REGION_TEST(a_forked_child_lives_where_no_descriptor_may_be_opened) {
   fork_at_limit(region, RLIMIT_NOFILE, 0);
 }
 
+TEST(a_status_of_an_older_size_is_filled_up_to_its_size) {
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.cores = 2});
+  struct percore_region_status status = {.slots = 77};
+  assert_fails(percore_status_(region, &status, SIZE_MAX), EINVAL);
+  assert_return_code(
+      percore_status_(region, &status,
+                      offsetof(struct percore_region_status, slots)),
+      errno);
+  assert_int_equal(status.served, 1);
+  assert_int_equal(status.slots, 77);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 /* ---------------------------------------------------------------------------
  * Programs that were compiled with a newer percore.h
  */
@@ -611,46 +646,51 @@ struct newer_options {
   struct percore_options options;
   uint64_t newer;
 };
+struct newer_field {
+  struct percore_field field;
+  uint64_t newer;
+};
+struct newer_table {
+  struct percore_table table;
+  uint64_t newer;
+};
+
+/* Creates a region as a program does whose percore.h has longer structs. */
+static struct percore_region *create_as(const char *name,
+                                        const struct percore_table *tables,
+                                        uint32_t table_count,
+                                        const struct percore_options *options,
+                                        size_t options_size) {
+  return percore_create_(name, tables, table_count, options, options_size,
+                         sizeof(struct newer_table),
+                         sizeof(struct newer_field));
+}
 
 TEST(a_member_that_the_library_does_not_know_must_be_0) {
-  struct newer_options given = {
-      .options = {.size = sizeof(given), .cores = 2, .quiet = 1}};
-  struct percore_region *region;
-  assert_return_code(percore_create(&region, "author", NULL, 0, &given.options),
-                     errno);
+  struct newer_options given = {.options = {.cores = 2, .quiet = 1}};
+  struct percore_region *region =
+      create_as("author", NULL, 0, &given.options, sizeof(given));
+  assert_int_equal(errno, 0);
   assert_return_code(percore_destroy(region), errno);
   given.newer = 1;
-  assert_fails(percore_create(&region, "author", NULL, 0, &given.options),
-               EINVAL);
+  region = create_as("author", NULL, 0, &given.options, sizeof(given));
+  assert_int_equal(errno, EINVAL);
   assert_non_null(strstr(status_of(region).reason, "install a newer one"));
-  given.options.size = SIZE_MAX;
-  assert_fails(percore_create(&region, "author", NULL, 0, &given.options),
-               EINVAL);
-  assert_non_null(strstr(status_of(region).reason, "set options.size"));
 }
 
 TEST(what_the_library_does_not_know_of_a_status_is_0) {
   struct {
     struct percore_region_status status;
     uint64_t newer;
-  } newer = {.status.size = sizeof(newer), .newer = 5};
+  } newer = {.newer = 5};
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
-  assert_return_code(percore_status(region, &newer.status), errno);
+  assert_return_code(percore_status_(region, &newer.status, sizeof(newer)),
+                     errno);
   assert_int_equal(newer.status.served, 1);
   assert_int_equal(newer.newer, 0);
   assert_return_code(percore_destroy(region), errno);
 }
-
-struct newer_field {
-  struct percore_field field;
-  uint64_t newer;
-};
-
-struct newer_table {
-  struct percore_table table;
-  uint64_t newer;
-};
 
 TEST(records_of_tables_and_fields_may_be_longer_than_those_of_the_library) {
   struct newer_field fields[] = {{.field = {.name = "packets"}},
@@ -661,30 +701,28 @@ TEST(records_of_tables_and_fields_may_be_longer_than_those_of_the_library) {
                  .field_count = 2,
                  .max_rows = 3}},
       {.table = {.name = "two", .fields = &fields[0].field, .field_count = 1}}};
-  const struct percore_options options = {.size = sizeof(options),
-                                          .cores = 2,
-                                          .quiet = 1,
-                                          .table_size = sizeof(tables[0]),
-                                          .field_size = sizeof(fields[0])};
-  struct percore_region *region;
-  assert_return_code(
-      percore_create(&region, "author", &tables[0].table, 2, &options), errno);
+  const struct percore_options options = {.cores = 2, .quiet = 1};
+  struct percore_region *region =
+      create_as("author", &tables[0].table, 2, &options, sizeof(options));
+  assert_int_equal(errno, 0);
   struct percore_reader *reader;
   assert_return_code(percore_open(&reader, "author", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
-  assert_int_equal(percore_reader_find_field(reader, 0, "bytes"), 1);
-  assert_int_equal(percore_reader_find_table(reader, "two"), 1);
-  assert_int_equal(percore_reader_columns(reader, 1), 1);
+  assert_int_equal(percore_reader_find(reader, PERCORE_FIND_FIELD, 0, "bytes"),
+                   1);
+  assert_int_equal(percore_reader_find(reader, PERCORE_FIND_TABLE, 0, "two"),
+                   1);
+  assert_int_equal(percore_reader_column(reader, 1, 1), 1);
   percore_close(reader);
   assert_return_code(percore_destroy(region), errno);
   fields[1].newer = 1;
-  assert_fails(percore_create(&region, "author", &tables[0].table, 2, &options),
-               EINVAL);
+  region = create_as("author", &tables[0].table, 2, &options, sizeof(options));
+  assert_int_equal(errno, EINVAL);
   assert_non_null(strstr(status_of(region).reason, "install a newer one"));
   fields[1].newer = 0;
   tables[1].newer = 1;
-  assert_fails(percore_create(&region, "author", &tables[0].table, 2, &options),
-               EINVAL);
+  region = create_as("author", &tables[0].table, 2, &options, sizeof(options));
+  assert_int_equal(errno, EINVAL);
 }
 
 const struct unit_fixtures unit_fixtures = {

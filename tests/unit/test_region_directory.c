@@ -194,7 +194,7 @@ static int make_with_help(struct region_plan *plan, size_t length) {
   struct percore_field fields[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
   struct percore_table table = {
       .name = "t", .fields = fields, .field_count = COUNT_OF(fields)};
-  struct percore_options options = {.size = sizeof(options)};
+  struct percore_options options = {0};
   struct region_fault fault;
   char *help = malloc(length + 1);
   assert_non_null(help);
@@ -237,7 +237,7 @@ TEST(strings_that_share_their_bytes_are_refused) {
   enum { HELP = 1 << 20, FIELDS = 6 };
   struct percore_field fields[FIELDS];
   struct percore_table table = {.name = "t", .fields = fields};
-  struct percore_options options = {.size = sizeof(options)};
+  struct percore_options options = {0};
   struct region_plan plan;
   struct region_directory directory;
   char names[FIELDS][2], *help = calloc(1, HELP);
@@ -328,7 +328,7 @@ TEST(a_hundred_tables_over_one_array_are_refused) {
   char names[OVER][8];
   struct percore_field field = {.name = "packets"};
   struct percore_table tables[OVER];
-  struct percore_options options = {.size = sizeof(options)};
+  struct percore_options options = {0};
   struct region_plan plan;
   for (int t = 0; t < OVER; t++) {
     snprintf(names[t], sizeof(names[t]), "t%d", t);

@@ -61,24 +61,22 @@ static void pause_ms(long ms) {
     }                                                                          \
   } while (0)
 
-static int add_row(struct percore_region *region, const char *name,
-                   uint32_t *row) {
-  int status = percore_row_add(region, PORT, name, row);
+static int add_port(struct percore_region *region, const char *name,
+                    uint32_t *row) {
+  int status = make_row(region, PORT, name, row);
   return status == 0 || errno == EEXIST ? 0 : -1;
 }
 
 static int count(struct percore_region *region) {
   percore_slot_t slot;
-  percore_core_table_t table;
   char name[16];
-  REPEAT(percore_attach(region, "worker", 0, &slot));
-  REPEAT(percore_core_table(region, PORT, &table));
+  REPEAT(attach_thread(region, "worker", 0, &slot));
   for (uint32_t row, r = 0; r < ROWS; r++) {
     snprintf(name, sizeof(name), "eth%u", r);
-    REPEAT(add_row(region, name, &row));
-    percore_add(percore_core_row(slot, table, row), PACKETS, ADDED);
+    REPEAT(add_port(region, name, &row));
+    percore_add(percore_row(percore_table(slot, PORT), row), PACKETS, ADDED);
   }
-  REPEAT(percore_detach(region, slot));
+  REPEAT(percore_detach(slot));
   return 0;
 }
 
@@ -89,7 +87,7 @@ static int check_own(const char *name, uint64_t expected) {
   int64_t row = -1;
   REPEAT(percore_open(&reader, name, NULL));
   REPEAT(percore_refresh(reader));
-  REPEAT(row = percore_reader_find_row(reader, PORT, "eth1"));
+  REPEAT(row = percore_reader_find(reader, PERCORE_FIND_ROW, PORT, "eth1"));
   REPEAT(percore_read_row(reader, PORT, (uint32_t)row, PERCORE_TOTAL, NULL, 0,
                           &value, 1));
   percore_close(reader);
@@ -107,7 +105,7 @@ static int check_served(struct region_reader *reader, uint64_t expected) {
   int64_t row = -1;
   REPEAT(connect_to(reader));
   REPEAT(row = region_reader_find_row(reader, PORT + 1, "eth1"));
-  REPEAT(region_tile_init(&tile, reader, PORT + 1, PORT_ROWS,
+  REPEAT(region_tile_init(&tile, reader, PORT + 1, PORT_ROWS + 1,
                           REGION_WANT_BIRTHS | REGION_WANT_RESETS));
   region_tile_read(reader, &tile, 0);
   uint64_t value = region_row_shown(region_reader_directory(reader), &tile,
@@ -130,7 +128,7 @@ static int use(struct percore_region *region, const char *name) {
   REPEAT(percore_reset(region, PERCORE_ALL_TABLES, PERCORE_ALL_ROWS));
   if (check_served(reader, 0) != 0)
     return 3;
-  REPEAT(add_row(region, "eth1", &row));
+  REPEAT(add_port(region, "eth1", &row));
   REPEAT(percore_row_remove(region, PORT, row, PERCORE_NO_UPDATE_IN_FLIGHT));
   REPEAT(count(region));
   if (check_served(reader, ADDED) != 0)
@@ -142,11 +140,11 @@ static int use(struct percore_region *region, const char *name) {
 static int play(void) {
   struct percore_region *region;
   const struct percore_options options = {
-      .size = sizeof(options), .cores = 4, .extra_slots = 2, .quiet = 1};
+      .cores = 4, .extra_slots = 2, .quiet = 1};
   char name[16];
   snprintf(name, sizeof(name), "unit%d", fault_at);
   faults_on = true;
-  REPEAT(percore_create(&region, name, unit_tables, TABLES, &options));
+  REPEAT(create_region(&region, name, unit_tables, TABLES, &options));
   int wrong = use(region, name);
   faults_on = false;
   return wrong != 0 ? wrong : percore_destroy(region);

@@ -68,13 +68,12 @@ REGION_TEST(a_region_is_one_file_with_the_mode_of_its_readers) {
 }
 
 TEST(a_region_for_all_users_is_readable_by_all_whatever_the_umask) {
-  const struct percore_options options = {
-      .size = sizeof(options), .instance = "a-1.b", .all_users = 1};
+  const struct percore_options options = {.instance = "a-1.b", .all_users = 1};
   struct percore_region *region;
   struct stat status;
   mode_t before = umask(077);
   assert_return_code(
-      percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
+      create_region(&region, "unit", unit_tables, TABLES, &options), errno);
   umask(before);
   assert_return_code(stat(only_path(), &status), errno);
   assert_int_equal(status.st_mode & 07777, 0644);
@@ -94,14 +93,14 @@ TEST(creating_a_region_leaves_no_descriptor_and_no_thread) {
 }
 
 TEST(a_region_that_cannot_be_made_leaves_no_file_and_no_descriptor) {
-  const struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  const struct percore_options options = {.quiet = 1};
   struct rlimit before, none = {0};
   struct percore_region *region;
   unsigned fds = files_in("/proc/self/fd", NULL);
   assert_return_code(getrlimit(RLIMIT_FSIZE, &before), errno);
   none.rlim_max = before.rlim_max;
   assert_return_code(setrlimit(RLIMIT_FSIZE, &none), errno);
-  assert_fails(percore_create(&region, "unit", unit_tables, TABLES, &options),
+  assert_fails(create_region(&region, "unit", unit_tables, TABLES, &options),
                EFBIG);
   assert_return_code(setrlimit(RLIMIT_FSIZE, &before), errno);
   assert_int_equal(files(), 0);
@@ -151,7 +150,7 @@ static pid_t start(void (*act)(struct percore_region *region, int says)) {
     struct percore_region *region;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(says[0]);
-    if (percore_create(&region, "unit", unit_tables, TABLES, NULL) == 0)
+    if (create_region(&region, "unit", unit_tables, TABLES, NULL) == 0)
       act(region, says[1]);
     _exit(1);
   }
@@ -233,7 +232,7 @@ TEST(a_child_that_lives_on_does_not_keep_the_region_alive) {
 
 static void exit_without_destroy(struct percore_region *region, int says) {
   percore_slot_t slot;
-  (void)percore_attach(region, "main", 0, &slot);
+  (void)attach_thread(region, "main", 0, &slot);
   say(says);
   pause();
 }
@@ -475,10 +474,9 @@ TEST(of_many_dead_files_the_oldest_are_removed_at_once) {
   enum { MANY = 70, KEPT = 64 };
   ahead_s = 0;
   struct percore_region *region;
-  const struct percore_options options = {
-      .size = sizeof(options), .cores = 1, .extra_slots = 1};
+  const struct percore_options options = {.cores = 1, .extra_slots = 1};
   for (int i = 0; i < MANY; i++) {
-    assert_return_code(percore_create(&region, "unit", NULL, 0, &options),
+    assert_return_code(create_region(&region, "unit", NULL, 0, &options),
                        errno);
     percore_destroy(region);
   }

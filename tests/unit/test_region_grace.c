@@ -37,21 +37,20 @@ static void *count_for_current(void *argument) {
   struct worker *worker = argument;
   struct stage *stage = worker->stage;
   percore_slot_t slot;
-  percore_core_table_t ports;
-  percore_core_table(stage->region, PORT, &ports);
-  percore_attach(stage->region, NULL, worker->number, &slot);
+  attach_thread(stage->region, NULL, worker->number, &slot);
   pthread_barrier_wait(&stage->attached);
   while (!__atomic_load_n(&stage->stop, __ATOMIC_ACQUIRE)) {
     /* Looks the row up once and then updates it many times. The row may be
      * removed during these updates. */
     uint64_t current = __atomic_load_n(&stage->current, __ATOMIC_RELAXED);
-    percore_core_row_t row = percore_core_row(slot, ports, (uint32_t)current);
+    percore_row_t row =
+        percore_row(percore_table(slot, PORT), (uint32_t)current);
     for (int i = 0; i < BETWEEN_QUIESCENT; i++)
       percore_add(row, PACKETS, 1);
     stage->counted[worker->number][current >> 32] += BETWEEN_QUIESCENT;
     percore_quiescent(slot);
   }
-  percore_detach(stage->region, slot);
+  percore_detach(slot);
   return NULL;
 }
 
@@ -60,7 +59,7 @@ static uint32_t add_name(struct stage *stage, unsigned name, unsigned *waits) {
   uint32_t row;
   char text[16];
   snprintf(text, sizeof(text), "n%u", name);
-  while (percore_row_add(stage->region, PORT, text, &row) != 0) {
+  while (make_row(stage->region, PORT, text, &row) != 0) {
     assert_int_equal(errno, EAGAIN);
     ++*waits;
     sched_yield();
@@ -78,8 +77,8 @@ static uint64_t birth_of(const struct percore_region *region, uint32_t row) {
 static uint64_t raw_sum(struct region_reader *reader) {
   struct region_tile tile;
   uint64_t sum = 0;
-  assert_return_code(region_tile_init(&tile, reader, PORT + 1, PORT_ROWS, 0),
-                     errno);
+  assert_return_code(
+      region_tile_init(&tile, reader, PORT + 1, PORT_ROWS + 1, 0), errno);
   region_tile_read(reader, &tile, 0);
   for (uint32_t i = 0; i < tile.rows; i++)
     sum += tile.totals[i * tile.columns + PACKETS];
@@ -92,8 +91,8 @@ TEST(no_count_of_a_removed_row_goes_to_the_next) {
   static uint64_t kept[NAMES]; /* what the region counted for each name */
   struct worker workers[WORKERS];
   pthread_t threads[WORKERS];
-  unsigned holder[PORT_ROWS] = {0}, waits = 0;
-  uint64_t births[PORT_ROWS] = {0};
+  unsigned holder[PORT_ROWS + 1] = {0}, waits = 0;
+  uint64_t births[PORT_ROWS + 1] = {0};
   stage.region = unit_create();
   uint32_t before = add_name(&stage, 0, &waits);
   __atomic_store_n(&stage.current, before, __ATOMIC_RELAXED);
@@ -127,7 +126,7 @@ TEST(no_count_of_a_removed_row_goes_to_the_next) {
     pthread_join(threads[w], NULL);
   unsigned held[NAMES] = {0}, counted = 0;
   uint64_t all = 0;
-  for (int r = 0; r < PORT_ROWS; r++)
+  for (int r = 1; r <= PORT_ROWS; r++)
     held[holder[r]] = 1; /* not reused, so no later birth shows its count */
   for (unsigned name = 1; name < NAMES; name++) {
     uint64_t total = stage.counted[0][name] + stage.counted[1][name];
@@ -157,17 +156,17 @@ struct pair {
 
 static struct pair begin_pair(void) {
   struct pair pair = {.region = unit_create()};
-  assert_return_code(percore_attach(pair.region, "a", 0, &pair.a), errno);
-  assert_return_code(percore_attach(pair.region, "b", 1, &pair.b), errno);
-  for (uint32_t row = 0; row < PORT_ROWS; row++)
+  assert_return_code(attach_thread(pair.region, "a", 0, &pair.a), errno);
+  assert_return_code(attach_thread(pair.region, "b", 1, &pair.b), errno);
+  for (uint32_t row = 1; row <= PORT_ROWS; row++)
     assert_return_code(percore_row_add_at(pair.region, PORT, row, "n", 0),
                        errno);
   return pair;
 }
 
 static void end_pair(struct pair *pair) {
-  assert_return_code(percore_detach(pair->region, pair->a), errno);
-  assert_return_code(percore_detach(pair->region, pair->b), errno);
+  assert_return_code(percore_detach(pair->a), errno);
+  assert_return_code(percore_detach(pair->b), errno);
   assert_return_code(percore_destroy(pair->region), errno);
 }
 
@@ -185,7 +184,7 @@ static bool is_added(struct pair *pair, uint32_t row) {
 TEST(a_second_try_after_quiescent_points_always_adds) {
   struct pair pair = begin_pair();
   for (int i = 0; i < 5000; i++) {
-    uint32_t row = (uint32_t)i % PORT_ROWS;
+    uint32_t row = 1 + (uint32_t)i % PORT_ROWS;
     remove_port(&pair, row);
     percore_quiescent(pair.a);
     percore_quiescent(pair.b);
@@ -200,39 +199,39 @@ TEST(a_second_try_after_quiescent_points_always_adds) {
 
 TEST(a_waiting_row_does_not_hold_up_a_later_row) {
   struct pair pair = begin_pair();
-  remove_port(&pair, 0);
-  assert_false(is_added(&pair, 0));
-  percore_quiescent(pair.a);
   remove_port(&pair, 1);
   assert_false(is_added(&pair, 1));
+  percore_quiescent(pair.a);
+  remove_port(&pair, 2);
+  assert_false(is_added(&pair, 2));
   percore_quiescent(pair.b);
   /* Since the first removal, both workers have passed a quiescent point. */
-  assert_true(is_added(&pair, 0));
-  assert_false(is_added(&pair, 1));
-  percore_quiescent(pair.a);
   assert_true(is_added(&pair, 1));
+  assert_false(is_added(&pair, 2));
+  percore_quiescent(pair.a);
+  assert_true(is_added(&pair, 2));
   end_pair(&pair);
 }
 
 TEST(constant_removals_do_not_hold_up_reuse) {
   struct pair pair = begin_pair();
-  remove_port(&pair, 0);
-  assert_false(is_added(&pair, 0));
-  for (uint32_t row = 1; row < PORT_ROWS; row++) {
+  remove_port(&pair, 1);
+  assert_false(is_added(&pair, 1));
+  for (uint32_t row = 2; row <= PORT_ROWS; row++) {
     remove_port(&pair, row);
     assert_false(is_added(&pair, row));
     percore_quiescent(row & 1 ? pair.a : pair.b);
   }
-  assert_true(is_added(&pair, 0));
+  assert_true(is_added(&pair, 1));
   end_pair(&pair);
 }
 
 /* The first removal in a region begins a period at once. */
 TEST(tries_to_add_a_row_whose_period_has_begun_begin_no_other) {
   struct pair pair = begin_pair();
-  remove_port(&pair, 0);
+  remove_port(&pair, 1);
   for (int i = 0; i < 2; i++)
-    assert_false(is_added(&pair, 0));
+    assert_false(is_added(&pair, 1));
   assert_int_equal(pair.region->grace.begun, 1);
   end_pair(&pair);
 }
@@ -242,11 +241,11 @@ TEST(removals_begin_at_most_one_period_per_millisecond) {
   const struct grace *grace = &pair.region->grace;
   for (int i = 0; i < 20; i++) {
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC), begun = grace->begun;
-    for (uint32_t row = 0; row < PORT_ROWS; row++)
+    for (uint32_t row = 1; row <= PORT_ROWS; row++)
       remove_port(&pair, row);
     uint64_t taken_ns = clock_now_ns(CLOCK_MONOTONIC) - begin_ns;
     assert_in_range(grace->begun - begun, 0, 1 + taken_ns / 1000000);
-    for (uint32_t row = 0; row < PORT_ROWS; row++)
+    for (uint32_t row = 1; row <= PORT_ROWS; row++)
       while (!is_added(&pair, row)) {
         percore_quiescent(pair.a);
         percore_quiescent(pair.b);
@@ -269,7 +268,7 @@ void __wrap_region_pause(void) {
 static int wait_of_removal(void) {
   struct pair pair = begin_pair();
   pauses = 0;
-  remove_port(&pair, 0);
+  remove_port(&pair, 1);
   int waited = pauses;
   end_pair(&pair);
   return waited;
@@ -308,13 +307,13 @@ TEST(only_without_membarrier_a_removal_waits_a_millisecond) {
 
 TEST(a_worker_that_moves_on_twice_does_not_count_for_another_worker) {
   struct pair pair = begin_pair();
-  remove_port(&pair, 0);
+  remove_port(&pair, 1);
   for (int i = 0; i < 10; i++) {
-    assert_false(is_added(&pair, 0));
+    assert_false(is_added(&pair, 1));
     percore_quiescent(pair.a);
   }
   percore_quiescent(pair.b);
-  assert_true(is_added(&pair, 0));
+  assert_true(is_added(&pair, 1));
   end_pair(&pair);
 }
 

@@ -13,10 +13,10 @@
 
 static struct percore_region *create(const char *name) {
   const struct percore_options options = {
-      .size = sizeof(options), .cores = 4, .extra_slots = 2, .inherit = 1};
+      .cores = 4, .extra_slots = 2, .inherit = 1};
   struct percore_region *region;
   assert_return_code(
-      percore_create(&region, name, unit_tables, TABLES, &options), errno);
+      create_region(&region, name, unit_tables, TABLES, &options), errno);
   return region;
 }
 
@@ -54,11 +54,8 @@ static void in_child(int (*child)(struct percore_region *),
 }
 
 /* Adds n to a column of the only row of GLOBALS. */
-static void count(struct percore_region *region, percore_slot_t slot,
-                  uint64_t n) {
-  percore_core_table_t globals;
-  percore_core_table(region, GLOBALS, &globals);
-  percore_add(percore_core_row(slot, globals, 0), 0, n);
+static void count(percore_slot_t slot, uint64_t n) {
+  percore_add(percore_row(percore_table(slot, GLOBALS), 0), 0, n);
 }
 
 static uint64_t counted(void) {
@@ -75,10 +72,10 @@ static uint64_t counted(void) {
 
 static int attach_and_count(struct percore_region *region) {
   percore_slot_t slot;
-  if (percore_attach(region, "child", PERCORE_NO_CORE, &slot) != 0 ||
-      percore_this_slot(region).head != slot.head)
+  if (attach_thread(region, "child", PERCORE_NO_CORE, &slot) != 0 ||
+      percore_this_slot(region).seat->head != slot.seat->head)
     return 1;
-  count(region, slot, 1000);
+  count(slot, 1000);
   return 0;
 }
 
@@ -106,50 +103,53 @@ INHERIT_TEST(a_grandchild_counts_too) {
 }
 
 static percore_slot_t of_parent;
+static percore_row_t row_of_parent;
 
 static int use_slot_of_parent(struct percore_region *region) {
   percore_slot_t own;
-  if (percore_this_slot(region).head != region->sink_block)
+  if (percore_this_slot(region).seat->head != region_sink_head)
     return 1;
-  count(region, of_parent, 7);
-  if (percore_detach(region, of_parent) == 0)
+  percore_add(row_of_parent, 0, 7);
+  count(of_parent, 7);
+  if (percore_detach(of_parent) == 0)
     return 2;
   /* The parent's slot is that of core 1. */
-  if (percore_attach(region, "child", 1, &own) != 0 ||
-      own.head == of_parent.head)
+  if (attach_thread(region, "child", 1, &own) != 0 ||
+      own.seat->head == of_parent.seat->head)
     return 3;
-  count(region, own, 1000);
-  return percore_detach(region, own);
+  count(own, 1000);
+  return percore_detach(own);
 }
 
 INHERIT_TEST(a_slot_of_the_parent_is_a_sink_in_the_child) {
   of_parent = unit_attach(region, 1);
-  count(region, of_parent, 1);
+  row_of_parent = percore_row(percore_table(of_parent, GLOBALS), 0);
+  count(of_parent, 1);
   in_child(use_slot_of_parent, region);
-  count(region, of_parent, 1);
+  count(of_parent, 1);
   assert_int_equal(counted(), 1002);
 }
 
 static int end_in_section(struct percore_region *region) {
   percore_slot_t slot;
-  percore_attach(region, "killed", 2, &slot);
-  percore_begin(slot);
-  count(region, slot, 5);
+  attach_thread(region, "killed", 2, &slot);
+  begin_section(slot);
+  count(slot, 5);
   raise(SIGKILL);
   return 0;
 }
 
 INHERIT_TEST(a_killed_child_leaves_its_slot_and_its_counts) {
-  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  uint32_t globals = GLOBALS;
   assert_int_equal(await(start(end_in_section, region)), SIGKILL);
   assert_int_equal(region_attached_slots(region), 0);
   percore_slot_t heir = unit_attach(region, 2);
-  assert_ptr_equal(heir.head, region_block(region, 2));
-  percore_begin(heir);
-  percore_add(percore_core_row(heir, globals, 0), 0, 1);
-  percore_end(heir);
+  assert_ptr_equal(heir.seat->head, region_block(region, 2));
+  begin_section(heir);
+  percore_add(percore_row(percore_table(heir, globals), 0), 0, 1);
+  end_section(heir);
   assert_int_equal(counted(), 6);
-  assert_return_code(percore_detach(region, heir), errno);
+  assert_return_code(percore_detach(heir), errno);
   /* Nobody takes the slot this time. */
   assert_int_equal(await(start(end_in_section, region)), SIGKILL);
   /* A reader sees that the process is gone. */
@@ -180,14 +180,14 @@ INHERIT_TEST(children_in_other_pid_namespaces_count) {
 
 static int be_refused(struct percore_region *region) {
   percore_slot_t slot;
-  return percore_attach(region, "one more", PERCORE_NO_CORE, &slot) == -1 &&
+  return attach_thread(region, "one more", PERCORE_NO_CORE, &slot) == -1 &&
                  errno == ENOSPC
              ? 0
              : 1;
 }
 
 INHERIT_TEST(children_that_find_no_slot_are_counted_and_reported_once) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   int saved = dup(2), heard[2];
   char lines[1024];
   assert_return_code(pipe(heard), errno);
@@ -216,19 +216,16 @@ static bool is_refused(int result) { return result == -1 && errno == EPERM; }
 
 static int look_rows_up(struct percore_region *region) {
   uint32_t row;
-  if (percore_row_add(region, PORT, "eth0", &row) == 0 || errno != EEXIST ||
-      row != 0)
+  if (make_row(region, PORT, "eth0", &row) == 0 || errno != EEXIST || row != 1)
     return 1;
-  if (!is_refused(percore_row_add(region, PORT, "eth9", &row)) ||
-      row != PORT_ROWS)
+  if (!is_refused(make_row(region, PORT, "eth9", &row)) || row != 0)
     return 2;
-  if (percore_row_add_key(region, FLOW, 5, &row) == 0 || errno != EEXIST ||
-      row != 0)
+  if (make_row_key(region, FLOW, 5, &row) == 0 || errno != EEXIST || row != 1)
     return 3;
   return is_refused(percore_row_add_at(region, PORT, 2, "eth2", 0)) &&
-                 is_refused(percore_row_remove(region, PORT, 0, 0)) &&
+                 is_refused(percore_row_remove(region, PORT, 1, 0)) &&
                  is_refused(percore_reserve(region, PORT, 2)) &&
-                 is_refused(percore_reset(region, PORT, 0))
+                 is_refused(percore_reset(region, PORT, 1))
              ? 0
              : 4;
 }
@@ -237,6 +234,39 @@ INHERIT_TEST(a_child_looks_rows_up_and_changes_none) {
   (void)unit_row(region, PORT, "eth0");
   (void)unit_row_of_key(region, FLOW, 5);
   in_child(look_rows_up, region);
+}
+
+INHERIT_TEST(the_parent_learns_of_rows_that_a_child_may_not_add) {
+  struct percore_region_status status;
+  (void)unit_row(region, PORT, "eth0");
+  (void)unit_row_of_key(region, FLOW, 5);
+  in_child(look_rows_up, region);
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.adds_refused, 1);
+  assert_non_null(strstr(status.reason, "a child of fork(2) adds no rows"));
+}
+
+static int count_without_attaching(struct percore_region *region) {
+  struct percore_region_status status;
+  percore_status(region, &status);
+  if (status.reason[0] != '\0')
+    return 1;
+  percore_add(row_of_parent, 0, 7);
+  percore_status(region, &status);
+  if (strstr(status.reason, "counts of thread 'parent' are lost") == NULL)
+    return 2;
+  percore_slot_t own = percore_attach(region, "child", 1);
+  count(own, 1);
+  percore_status(region, &status);
+  return status.reason[0] == '\0' ? 0 : 3;
+}
+
+INHERIT_TEST(a_child_that_counts_without_attaching_is_named) {
+  of_parent = percore_attach(region, "parent", 0);
+  row_of_parent = percore_row(percore_table(of_parent, GLOBALS), 0);
+  percore_add(row_of_parent, 0, 1);
+  in_child(count_without_attaching, region);
+  assert_int_equal(counted(), 2);
 }
 
 static int go[2], done[2];
@@ -255,15 +285,15 @@ static void await_told(const int *ends) {
 static int look_new_rows_up(struct percore_region *region) {
   uint32_t row;
   percore_slot_t slot;
-  percore_core_table_t ports;
-  percore_core_table(region, PORT, &ports);
-  if (percore_attach(region, "child", 0, &slot) != 0)
+  uint32_t ports;
+  ports = PORT;
+  if (attach_thread(region, "child", 0, &slot) != 0)
     return 1;
   await_told(go);
-  if (percore_row_add(region, PORT, "later", &row) == 0 || errno != EEXIST)
+  if (make_row(region, PORT, "later", &row) == 0 || errno != EEXIST)
     return 2;
-  percore_add(percore_core_row(slot, ports, row), PACKETS, 3);
-  if (!is_refused(percore_row_add(region, PORT, "gone", &row)))
+  percore_add(percore_row(percore_table(slot, ports), row), PACKETS, 3);
+  if (!is_refused(make_row(region, PORT, "gone", &row)))
     return 3;
   return 0;
 }
@@ -278,9 +308,11 @@ INHERIT_TEST(a_child_finds_rows_that_the_parent_changed_after_the_fork) {
   row = unit_row(region, PORT, "later");
   tell(go);
   assert_int_equal(await(child), 0);
-  percore_core_table_t ports = unit_core_table(region, PORT);
-  percore_slot_t slot = {region_block(region, 0)};
-  assert_int_equal(percore_core_row(slot, ports, row).core_cells[PACKETS], 3);
+  const struct region_table *ports = &region->tables[PORT + 1];
+  const uint64_t *cells =
+      region_at(region, region_block_offset(region, 0) + ports->slot_offset +
+                            row * ports->row_stride);
+  assert_int_equal(cells[PACKETS], 3);
 }
 
 enum { LATE_ROW = 50000 };
@@ -288,14 +320,12 @@ enum { LATE_ROW = 50000 };
 static int look_for_memory(struct percore_region *region) {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   percore_slot_t slot;
-  percore_core_table_t flows;
   unsigned char resident;
   await_told(go);
-  if (percore_attach(region, "late", 1, &slot) != 0 ||
-      percore_core_table(region, 0, &flows) != 0)
+  if (attach_thread(region, "late", 1, &slot) != 0)
     return 1;
   uintptr_t cells =
-      (uintptr_t)percore_core_row(slot, flows, LATE_ROW).core_cells;
+      (uintptr_t)percore_row(percore_table(slot, 0), LATE_ROW).cells;
   return mincore((void *)(cells / page * page), 1, &resident) == 0 &&
                  (resident & 1) != 0
              ? 0
@@ -308,10 +338,9 @@ TEST(a_child_that_attaches_has_memory_for_rows_that_came_after_the_fork) {
                                              .fields = &field,
                                              .field_count = 1,
                                              .max_rows = LATE_ROW + 1};
-  const struct percore_options options = {
-      .size = sizeof(options), .cores = 2, .inherit = 1};
+  const struct percore_options options = {.cores = 2, .inherit = 1};
   struct percore_region *region;
-  assert_return_code(percore_create(&region, "unit", &table, 1, &options),
+  assert_return_code(create_region(&region, "unit", &table, 1, &options),
                      errno);
   assert_return_code(pipe(go), errno);
   pid_t child = start(look_for_memory, region);
@@ -323,7 +352,7 @@ TEST(a_child_that_attaches_has_memory_for_rows_that_came_after_the_fork) {
 
 static int pass_quiescent_point(struct percore_region *region) {
   percore_slot_t slot;
-  if (percore_attach(region, "awake", 0, &slot) != 0)
+  if (attach_thread(region, "awake", 0, &slot) != 0)
     return 1;
   tell(done);
   await_told(go);
@@ -342,10 +371,10 @@ INHERIT_TEST(a_removed_row_waits_for_the_children) {
   pid_t child = start(pass_quiescent_point, region);
   await_told(done);
   assert_return_code(percore_row_remove(region, FLOW, old, 0), errno);
-  assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
+  assert_fails(make_row_key(region, FLOW, 3, &row), EAGAIN);
   tell(go);
   await_told(done);
-  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), errno);
+  assert_return_code(make_row_key(region, FLOW, 3, &row), errno);
   tell(go);
   assert_int_equal(await(child), 0);
 }
@@ -354,9 +383,28 @@ INHERIT_TEST(a_removed_row_waits_for_the_children) {
  * The life of the region
  */
 
+static int leave(struct percore_region *region) {
+  percore_slot_t slot;
+  struct percore_region_status status;
+  if (percore_status(region, &status) != 0 || !status.served ||
+      status.slots_attached != 1)
+    return 2;
+  if (attach_thread(region, "leaves", 0, &slot) != 0)
+    return 3;
+  count(slot, 4);
+  return percore_destroy(region) == 0 ? 0 : 4;
+}
+
+INHERIT_TEST(a_child_only_leaves_the_region_when_it_destroys_it) {
+  (void)unit_attach(region, 1);
+  in_child(leave, region);
+  assert_int_equal(region->shared->ended, 0);
+  assert_int_equal(counted(), 4);
+}
+
 static void *attach_and_end(void *region) {
   percore_slot_t slot;
-  return percore_attach(region, "ends", 0, &slot) == 0 ? NULL : region;
+  return attach_thread(region, "ends", 0, &slot) == 0 ? NULL : region;
 }
 
 /* A thread of the child leaves the slot of core 0, which the parent takes. */
@@ -374,10 +422,10 @@ static bool leave_a_slot(struct percore_region *region) {
 static void take_the_slot_of(pid_t child, struct percore_region *region) {
   await_told(done);
   percore_slot_t slot = unit_attach(region, 0);
-  assert_ptr_equal(slot.head, region_block(region, 0));
+  assert_ptr_equal(slot.seat->head, region_block(region, 0));
   tell(go);
   await_told(done);
-  assert_return_code(percore_detach(region, slot), errno);
+  assert_return_code(percore_detach(slot), errno);
   tell(go);
   assert_int_equal(await(child), 0);
 }
@@ -399,8 +447,8 @@ static int attach_later(struct percore_region *region) {
   percore_slot_t slot;
   tell(done);
   await_told(go);
-  return percore_attach(region, "late", 0, &slot) == 0 &&
-                 slot.head == region_block(region, 0)
+  return attach_thread(region, "late", 0, &slot) == 0 &&
+                 slot.seat->head == region_block(region, 0)
              ? 0
              : 1;
 }
@@ -419,7 +467,7 @@ INHERIT_TEST(a_grandchild_takes_any_slot_that_is_free) {
 static int create_own(struct percore_region *region) {
   struct percore_region *own = create("own");
   int status = own != region ? attach_and_count(own) : 1;
-  while (percore_detach(own, percore_this_slot(own)) == 0)
+  while (percore_detach(percore_this_slot(own)) == 0)
     ;
   return status != 0 ? status : percore_destroy(own);
 }
@@ -430,11 +478,10 @@ INHERIT_TEST(a_child_may_have_a_region_of_its_own) {
 }
 
 INHERIT_TEST(without_a_number_of_extra_slots_there_are_many) {
-  const struct percore_options options = {
-      .size = sizeof(options), .cores = 4, .inherit = 1};
+  const struct percore_options options = {.cores = 4, .inherit = 1};
   struct percore_region *other;
   (void)region;
-  assert_return_code(percore_create(&other, "other", NULL, 0, &options), errno);
+  assert_return_code(create_region(&other, "other", NULL, 0, &options), errno);
   assert_int_equal(other->header->slot_count, 4 + 256);
   assert_return_code(percore_destroy(other), errno);
 }
@@ -471,16 +518,16 @@ write_garbage(struct percore_region *region) {
 }
 
 static void use_every_call(struct percore_region *region, unsigned n) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   percore_slot_t slot;
   uint32_t row;
   char name[16];
-  if (percore_attach(region, "master", n % 3 ? 0 : PERCORE_NO_CORE, &slot) == 0)
-    (void)percore_detach(region, slot);
+  if (attach_thread(region, "master", n % 3 ? 0 : PERCORE_NO_CORE, &slot) == 0)
+    (void)percore_detach(slot);
   snprintf(name, sizeof(name), "row%u", n % 7);
-  (void)percore_row_add(region, PORT, name, &row);
+  (void)make_row(region, PORT, name, &row);
   (void)percore_row_remove(region, SESSION, n % SESSION_ROWS, 0);
-  (void)percore_row_add_key(region, SESSION, n, &row);
+  (void)make_row_key(region, SESSION, n, &row);
   if (n % 16 == 0)
     (void)percore_reset(region, PERCORE_ALL_TABLES, PERCORE_ALL_ROWS);
   (void)percore_status(region, &status);
@@ -488,14 +535,11 @@ static void use_every_call(struct percore_region *region, unsigned n) {
 
 /* It may take slots and refuse rows, but nobody follows what it wrote. */
 TEST(a_worker_that_writes_garbage_harms_nobody) {
-  struct percore_options options = {.size = sizeof(options),
-                                    .cores = 4,
-                                    .extra_slots = 2,
-                                    .inherit = 1,
-                                    .quiet = 1};
+  struct percore_options options = {
+      .cores = 4, .extra_slots = 2, .inherit = 1, .quiet = 1};
   struct percore_region *region;
   assert_return_code(
-      percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
+      create_region(&region, "unit", unit_tables, TABLES, &options), errno);
   pid_t worker = start(write_garbage, region);
   for (unsigned n = 0; n < 2000; n++)
     use_every_call(region, n);

@@ -51,7 +51,7 @@ TEST(every_value_is_counted_in_the_bucket_that_holds_it) {
   uint32_t buckets = region_histogram_buckets(3, 20);
   assert_int_equal(region_histogram_buckets(9, 20), 0);
   for (uint64_t value = 0; value < 1u << 20; value++) {
-    uint32_t bucket = percore_histogram_bucket(3, buckets, value);
+    uint32_t bucket = percore_bucket_(3, buckets, value);
     assert_true(bucket < buckets);
     assert_true(region_bucket_least(3, bucket) <= value);
     assert_true(bucket + 1 == buckets ||
@@ -61,18 +61,17 @@ TEST(every_value_is_counted_in_the_bucket_that_holds_it) {
 
 TEST(values_beyond_the_last_bucket_are_counted_in_it) {
   uint32_t buckets = region_histogram_buckets(2, 10);
-  assert_int_equal(percore_histogram_bucket(2, buckets, 1u << 10), buckets - 1);
-  assert_int_equal(percore_histogram_bucket(2, buckets, UINT64_MAX),
-                   buckets - 1);
+  assert_int_equal(percore_bucket_(2, buckets, 1u << 10), buckets - 1);
+  assert_int_equal(percore_bucket_(2, buckets, UINT64_MAX), buckets - 1);
   uint32_t all = region_histogram_buckets(8, 64);
-  assert_int_equal(percore_histogram_bucket(8, all, UINT64_MAX), all - 1);
+  assert_int_equal(percore_bucket_(8, all, UINT64_MAX), all - 1);
 }
 
 TEST(quantiles_match_the_counted_values) {
   uint64_t counts[36] = {0};
   assert_true(region_histogram_quantile(2, counts, 36, 0.5) < 0);
-  counts[percore_histogram_bucket(2, 36, 3)] = 90;
-  counts[percore_histogram_bucket(2, 36, 100)] = 10;
+  counts[percore_bucket_(2, 36, 3)] = 90;
+  counts[percore_bucket_(2, 36, 100)] = 10;
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.5), 3, 0);
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.9), 3, 0);
   /* The value 100 is in the bucket of 96 to 111, whose middle is 103.5. */
@@ -94,7 +93,7 @@ TEST(names_that_make_no_valid_metric_are_refused) {
     struct percore_table table = {
         .name = names[i], .fields = &field, .field_count = 1};
     struct percore_region *region;
-    assert_fails(percore_create(&region, "unit", &table, 1, NULL), EINVAL);
+    assert_fails(create_region(&region, "unit", &table, 1, NULL), EINVAL);
   }
 }
 

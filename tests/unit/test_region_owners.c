@@ -19,9 +19,9 @@ static void in_thread(void *(*call)(void *), void *argument) {
 
 static void *attach_and_end(void *region) {
   percore_slot_t slot;
-  percore_attach(region, "ended", 0, &slot);
-  percore_poll(slot, 1);
-  percore_begin(slot);
+  attach_thread(region, "ended", 0, &slot);
+  percore_poll(slot, 1, 0);
+  begin_section(slot);
   return NULL;
 }
 
@@ -39,23 +39,24 @@ static enum region_state state_of(struct region_reader *reader, uint32_t s) {
 REGION_TEST(a_slot_that_was_given_back_serves_threads_of_any_core) {
   percore_slot_t slots[2];
   for (int core = 0; core < 4; core++) {
-    assert_return_code(percore_attach(region, "a", core, &slots[0]), errno);
-    assert_return_code(percore_attach(region, "b", core, &slots[1]), errno);
-    assert_return_code(percore_detach(region, slots[0]), errno);
-    assert_return_code(percore_detach(region, slots[1]), errno);
+    assert_return_code(attach_thread(region, "a", core, &slots[0]), errno);
+    assert_return_code(attach_thread(region, "b", core, &slots[1]), errno);
+    assert_return_code(percore_detach(slots[0]), errno);
+    assert_return_code(percore_detach(slots[1]), errno);
   }
-  assert_return_code(percore_attach(region, "pool", PERCORE_NO_CORE, &slots[0]),
+  assert_return_code(attach_thread(region, "pool", PERCORE_NO_CORE, &slots[0]),
                      errno);
   assert_int_equal(region->header->attach_refused, 0);
 }
 
 REGION_TEST(a_slot_keeps_the_core_for_which_it_has_counted) {
   percore_slot_t own = unit_attach(region, 1), extra = unit_attach(region, 1);
-  assert_return_code(percore_detach(region, extra), errno);
+  struct percore_slot_head *head = extra.seat->head;
+  assert_return_code(percore_detach(extra), errno);
   (void)unit_attach(region, PERCORE_NO_CORE); /* takes an unused slot */
   (void)own;
   percore_slot_t taken = unit_attach(region, PERCORE_NO_CORE);
-  assert_ptr_equal(taken.head, extra.head);
+  assert_ptr_equal(taken.seat->head, head);
   UNIT_READER(reader);
   struct region_slot_view view;
   region_reader_slot(reader, 4, &view);
@@ -80,33 +81,34 @@ static uint64_t core_queue(struct region_reader *reader, size_t core) {
 }
 
 REGION_TEST(a_gauge_counts_while_a_thread_holds_its_slot) {
-  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  uint32_t globals = GLOBALS;
   percore_slot_t slots[3];
   UNIT_READER(reader);
   for (int i = 0; i < 3; i++) {
     slots[i] = unit_attach(region, 1);
-    percore_set(percore_core_row(slots[i], globals, 0), QUEUE, 90 - 10 * i);
+    percore_set(percore_row(percore_table(slots[i], globals), 0), QUEUE,
+                90 - 10 * i);
   }
   assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 90);
-  assert_return_code(percore_detach(region, slots[0]), errno);
+  assert_return_code(percore_detach(slots[0]), errno);
   assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 80);
   assert_int_equal(core_queue(reader, 1), 80);
-  assert_return_code(percore_detach(region, slots[1]), errno);
+  assert_return_code(percore_detach(slots[1]), errno);
   assert_int_equal(core_queue(reader, 1), 70);
-  assert_return_code(percore_detach(region, slots[2]), errno);
+  assert_return_code(percore_detach(slots[2]), errno);
   assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 0);
 }
 
 REGION_TEST(a_thread_does_not_inherit_the_gauges_of_its_slot) {
-  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  uint32_t globals = GLOBALS;
   percore_slot_t slot = unit_attach(region, 1);
-  percore_set(percore_core_row(slot, globals, 0), QUEUE, 90);
-  percore_add(percore_core_row(slot, globals, 0), 0, 5);
-  assert_return_code(percore_detach(region, slot), errno);
+  percore_set(percore_row(percore_table(slot, globals), 0), QUEUE, 90);
+  percore_add(percore_row(percore_table(slot, globals), 0), 0, 5);
+  assert_return_code(percore_detach(slot), errno);
   slot = unit_attach(region, 1);
   assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 0);
   assert_int_equal(unit_read(GLOBALS, 0, 0), 5);
-  percore_set(percore_core_row(slot, globals, 0), QUEUE, 3);
+  percore_set(percore_row(percore_table(slot, globals), 0), QUEUE, 3);
   assert_int_equal(unit_read(GLOBALS, 0, QUEUE), 3);
 }
 
@@ -118,20 +120,20 @@ REGION_TEST(a_thread_with_the_tid_of_an_ended_thread_does_not_hold_its_slot) {
   uint32_t row;
   in_thread(attach_and_end, region);
   region->slots[0].tid = (int32_t)syscall(SYS_gettid);
-  assert_ptr_equal(percore_this_slot(region).head, region->sink_block);
-  percore_slot_t slot = {region_block(region, 0)};
-  assert_fails(percore_detach(region, slot), EINVAL);
+  assert_ptr_equal(percore_this_slot(region).seat->head, region_sink_head);
+  struct percore_slot_head *head = region_block(region, 0);
+  assert_fails(percore_detach(percore_this_slot(region)), EINVAL);
   assert_int_equal(region_attached_slots(region), 0);
   row = unit_row_of_key(region, FLOW, 1);
   (void)unit_row_of_key(region, FLOW, 2);
   assert_return_code(percore_row_remove(region, FLOW, row, 0), errno);
   (void)unit_row_of_key(region, FLOW, 3);
-  assert_ptr_equal(unit_attach(region, 0).head, slot.head);
+  assert_ptr_equal(unit_attach(region, 0).seat->head, head);
 }
 
 static void *attach_and_end_asleep(void *region) {
   percore_slot_t slot;
-  percore_attach(region, "asleep", 0, &slot);
+  attach_thread(region, "asleep", 0, &slot);
   percore_sleep(slot);
   return NULL;
 }
@@ -142,7 +144,7 @@ REGION_TEST(a_thread_that_takes_the_slot_of_one_that_ended_asleep_is_awake) {
   uint32_t row = unit_row_of_key(region, FLOW, 1);
   (void)unit_row_of_key(region, FLOW, 2);
   assert_return_code(percore_row_remove(region, FLOW, row, 0), errno);
-  assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
+  assert_fails(make_row_key(region, FLOW, 3, &row), EAGAIN);
   percore_quiescent(slot);
   (void)unit_row_of_key(region, FLOW, 3);
 }
@@ -156,14 +158,14 @@ static void *check_slot_left_behind(void *argument) {
   while (syscall(SYS_tgkill, getpid(), getpid(), 0) == 0 &&
          region_attached_slots(left_behind) > 0)
     usleep(1000);
-  if (percore_row_add_key(left_behind, FLOW, 1, &row) != 0 ||
-      percore_row_add_key(left_behind, FLOW, 2, &other) != 0 ||
+  if (make_row_key(left_behind, FLOW, 1, &row) != 0 ||
+      make_row_key(left_behind, FLOW, 2, &other) != 0 ||
       percore_row_remove(left_behind, FLOW, row, 0) != 0 ||
-      percore_row_add_key(left_behind, FLOW, 3, &row) != 0)
+      make_row_key(left_behind, FLOW, 3, &row) != 0)
     _exit(1);
-  if (percore_attach(left_behind, "heir", 0, &slot) != 0 ||
-      slot.head != region_block(left_behind, 0) ||
-      percore_detach(left_behind, slot) != 0)
+  if (attach_thread(left_behind, "heir", 0, &slot) != 0 ||
+      slot.seat->head != region_block(left_behind, 0) ||
+      percore_detach(slot) != 0)
     _exit(2);
   _exit(percore_destroy(left_behind) == 0 ? 0 : 3);
   return argument;

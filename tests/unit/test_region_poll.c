@@ -116,10 +116,11 @@ TEST(seconds_of_cpu_time_are_nanoseconds_in_the_slot) {
 
 TEST(a_poll_of_a_sink_does_not_check_the_cpu_time) {
   struct percore_slot_head head = {0};
-  percore_slot_t slot = {&head};
-  percore_poll_at(slot, 1u << 30, 1);
+  struct seat seat = {.handle = {&head}};
+  percore_slot_t slot = {&seat.handle};
+  percore_poll(slot, 1, 1u << 30);
   assert_true(head.long_round == UINT64_MAX);
-  percore_poll_at(slot, 1u << 31, 1);
+  percore_poll(slot, 1, 1u << 31);
   percore_wake(slot);
   assert_int_equal(head.checked_cpu_ns, 0);
   assert_int_equal(head.absent_cycles, 0);
@@ -127,26 +128,28 @@ TEST(a_poll_of_a_sink_does_not_check_the_cpu_time) {
 
 TEST(a_round_of_less_than_100_us_is_not_checked) {
   struct percore_slot_head head = {0};
-  percore_slot_t slot = {&head};
+  struct seat seat = {.handle = {&head}};
+  percore_slot_t slot = {&seat.handle};
   region_poll_begin(&head);
   uint64_t looked = head.checked_tsc, start = percore_polled_(&head);
-  percore_poll_at(slot, start + head.long_round, 3);
+  percore_poll(slot, 3, start + head.long_round);
   assert_int_equal(head.busy_cycles, head.long_round);
   assert_int_equal(head.checked_tsc, looked);
-  percore_poll_at(slot, start + 2 * head.long_round + 1, 3);
+  percore_poll(slot, 3, start + 2 * head.long_round + 1);
   assert_int_not_equal(head.checked_tsc, looked);
 }
 
 TEST(work_before_a_sleep_belongs_to_the_round) {
   struct percore_slot_head head = {0};
-  percore_slot_t slot = {&head};
+  struct seat seat = {.handle = {&head}};
+  percore_slot_t slot = {&seat.handle};
   region_poll_begin(&head);
   head.long_round = UINT64_MAX / 16; /* neither call asks for the CPU time */
   uint64_t start = percore_polled_(&head);
   percore_sleep(slot);
   uint64_t worked = head.asleep_tsc - start;
   percore_wake(slot);
-  percore_poll_at(slot, start + worked + head.sleep_cycles + 1000, 3);
+  percore_poll(slot, 3, start + worked + head.sleep_cycles + 1000);
   assert_int_equal(head.busy_cycles, worked + 1000);
   assert_int_equal(head.total_cycles, head.busy_cycles + head.sleep_cycles);
 }
@@ -166,19 +169,21 @@ TEST(time_off_the_cpu_before_a_sleep_is_not_busy) {
 TEST(a_wake_without_a_sleep_adds_no_time) {
   struct percore_slot_head head = {.origin_tsc = 5,
                                    .long_round = UINT64_MAX / 16};
-  percore_wake((percore_slot_t){&head});
+  struct seat seat = {.handle = {&head}};
+  percore_wake((percore_slot_t){&seat.handle});
   assert_int_equal(head.sleep_cycles, 0);
   assert_int_equal(head.total_cycles, 0);
 }
 
 TEST(a_time_that_is_not_of_the_clock_is_replaced) {
   struct percore_slot_head head = {0};
-  percore_slot_t slot = {&head};
+  struct seat seat = {.handle = {&head}};
+  percore_slot_t slot = {&seat.handle};
   static const uint64_t wrong[] = {0, UINT64_MAX, UINT64_MAX / 2};
   region_poll_begin(&head);
   uint64_t start = percore_polled_(&head);
   for (int i = 0; i < 3; i++) {
-    percore_poll_at(slot, wrong[i], 1);
+    percore_poll(slot, 1, wrong[i]);
     assert_in_range(head.total_cycles, 0, percore_tsc() - start);
   }
   assert_int_equal(head.polls, 3);

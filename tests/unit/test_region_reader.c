@@ -34,17 +34,16 @@ TEST(a_reader_may_be_opened_before_its_producer) {
 }
 
 TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
-  struct percore_options larger = {
-      .size = sizeof(larger), .cores = 1, .extra_slots = 8000};
+  struct percore_options larger = {.cores = 1, .extra_slots = 8000};
   struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 1 << 20};
   struct region_allowance allowance = {.pool = &pool};
   struct region_reader *reader;
   struct percore_region *region = unit_create();
   uint64_t values[2];
-  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t slow = SLOW;
   uint32_t row = unit_row(region, SLOW, "cli");
-  percore_shared_add(percore_shared_row(slow, row), 0, 12);
+  percore_shared_add(percore_shared_row(region, slow, row), 0, 12);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
   region_reader_use_allowance(reader, &allowance);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
@@ -52,7 +51,7 @@ TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   assert_return_code(percore_destroy(region), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_return_code(
-      percore_create(&region, "unit", unit_tables, TABLES, &larger), 0);
+      create_region(&region, "unit", unit_tables, TABLES, &larger), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
   assert_int_equal(allowance.used, pool.own);
@@ -65,9 +64,9 @@ TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
 REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   const struct region_table *table = &region->tables[FLOW + 1];
   struct region_tile tile;
-  percore_owned_table_t flows = unit_owned_table(region, FLOW);
+  percore_table_t flows = unit_owned_table(region, FLOW);
   uint32_t row = unit_row_of_key(region, FLOW, 1);
-  percore_add(percore_owned_row(flows, row), PACKETS, 9);
+  percore_add(percore_row(flows, row), PACKETS, 9);
   uint64_t *generation = region_generation(region, table, row);
   *generation = region_next_object(*generation, REGION_CHANGING);
   UNIT_READER(reader);
@@ -86,7 +85,7 @@ static struct {
   struct percore_region *region;
   const struct region_reader *reader;
   uint64_t offset;
-  percore_core_row_t row;
+  percore_row_t row;
 } meanwhile;
 
 void __real_region_load_cells(const uint64_t *cells, size_t count,
@@ -107,7 +106,7 @@ void __wrap_region_load_cells(const uint64_t *cells, size_t count,
 
 static void count_and_reset(void) {
   percore_add(meanwhile.row, 0, 3);
-  assert_return_code(percore_reset(meanwhile.region, 0, 1), errno);
+  assert_return_code(percore_reset(meanwhile.region, 0, 2), errno);
 }
 
 /* Returns false and prints a message if the reader may ask for no pages. */
@@ -131,18 +130,17 @@ TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
                                              .field_count = COLUMNS,
                                              .max_rows = 65536};
   static const uint64_t cores[CORES * CELLS] = {1, 0, 8, 0, 1, 0, 5, 0};
-  const struct percore_options options = {.size = sizeof(options),
-                                          .cores = CORES};
+  const struct percore_options options = {.cores = CORES};
   struct percore_region *region;
   struct region_tile tile;
-  assert_return_code(percore_create(&region, "unit", &table, 1, &options), 0);
-  percore_core_table_t flows = unit_core_table(region, 0);
+  assert_return_code(create_region(&region, "unit", &table, 1, &options), 0);
+  uint32_t flows = 0;
   for (uint32_t key = 0; key < ROWS; key++)
-    assert_int_equal(unit_row_of_key(region, 0, key), key);
+    assert_int_equal(unit_row_of_key(region, 0, key), key + 1);
   for (int core = CORES - 1; core >= 0; core--) {
     percore_slot_t slot = unit_attach(region, core);
-    percore_add(percore_core_row(slot, flows, 0), 0, 1);
-    meanwhile.row = percore_core_row(slot, flows, 1);
+    percore_add(percore_row(percore_table(slot, flows), 1), 0, 1);
+    meanwhile.row = percore_row(percore_table(slot, flows), 2);
     percore_add(meanwhile.row, 0, 5);
   }
   UNIT_READER(reader);
@@ -154,7 +152,7 @@ TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
   meanwhile.reader = reader;
   meanwhile.offset = region_block_offset(region, 1);
   meanwhile.call = count_and_reset;
-  region_tile_read(reader, &tile, 0);
+  region_tile_read(reader, &tile, 1);
   if (was_called()) {
     assert_int_equal(tile.rows, ROWS);
     assert_int_equal(region_state(tile.generations[1]), REGION_LIVE);
@@ -168,7 +166,7 @@ TEST(a_row_that_is_reset_while_its_tile_is_read_counts_once_on_each_core) {
 }
 
 static void remove_second_row(void) {
-  assert_return_code(percore_row_remove(meanwhile.region, 0, 1, 0), errno);
+  assert_return_code(percore_row_remove(meanwhile.region, 0, 2, 0), errno);
 }
 
 TEST(a_row_that_is_torn_when_it_is_read_again_is_known_to_be) {
@@ -180,18 +178,18 @@ TEST(a_row_that_is_torn_when_it_is_read_again_is_known_to_be) {
                                              .max_rows = 65536,
                                              .flags = PERCORE_CONSISTENT};
   struct region_tile tile;
-  assert_return_code(percore_create(&meanwhile.region, "unit", &table, 1, NULL),
+  assert_return_code(create_region(&meanwhile.region, "unit", &table, 1, NULL),
                      errno);
-  percore_owned_table_t flows = unit_owned_table(meanwhile.region, 0);
+  percore_table_t flows = unit_owned_table(meanwhile.region, 0);
   for (uint32_t key = 0; key < 2; key++)
-    assert_int_equal(unit_row_of_key(meanwhile.region, 0, key), key);
-  percore_row_begin(percore_owned_row(flows, 1));
+    assert_int_equal(unit_row_of_key(meanwhile.region, 0, key), key + 1);
+  percore_begin(percore_row(flows, 2));
   UNIT_READER(reader);
   assert_return_code(region_tile_init(&tile, reader, 1, 2, 0), errno);
   meanwhile.reader = reader;
   meanwhile.offset = meanwhile.region->tables[1].single_offset;
   meanwhile.call = remove_second_row;
-  region_tile_read(reader, &tile, 0);
+  region_tile_read(reader, &tile, 1);
   if (was_called()) {
     assert_int_equal(region_state(tile.generations[1]), REGION_GONE);
     assert_int_equal(tile.torn[0], 0);
@@ -226,12 +224,11 @@ TEST(a_row_of_a_slot_has_all_buckets_of_a_long_histogram) {
   enum { COLUMNS = 2 + (9 << 4) };
   struct percore_region *region;
   uint64_t values[COLUMNS];
-  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  assert_return_code(create_region(&region, "unit", &table, 1, NULL), errno);
   percore_slot_t slot = unit_attach(region, 0);
-  percore_core_row_t row =
-      percore_core_row(slot, unit_core_table(region, 0), 0);
+  percore_row_t row = percore_row(percore_table(slot, 0), 0);
   for (uint64_t c = 0; c < COLUMNS; c++)
-    row.core_cells[c] = 7 * c;
+    row.cells[c] = 7 * c;
   UNIT_READER(reader);
   assert_int_equal(region_reader_slot_row(reader, 1, 0, 0, values), 0);
   for (uint64_t c = 0; c < COLUMNS; c++)
@@ -358,25 +355,25 @@ static uint64_t balance(struct ledger *ledger, const char *name) {
 struct counting {
   struct percore_region *region;
   percore_slot_t slot;
-  percore_core_table_t ports;
+  uint32_t ports;
 };
 
 static struct counting start_counting(int core) {
   struct counting counting = {.region = unit_create()};
-  counting.ports = unit_core_table(counting.region, PORT);
-  assert_return_code(
-      percore_attach(counting.region, NULL, core, &counting.slot), 0);
+  counting.ports = PORT;
+  assert_return_code(attach_thread(counting.region, NULL, core, &counting.slot),
+                     0);
   return counting;
 }
 
 static void stop_counting(struct counting *counting) {
-  assert_return_code(percore_detach(counting->region, counting->slot), 0);
+  assert_return_code(percore_detach(counting->slot), 0);
   assert_return_code(percore_destroy(counting->region), 0);
 }
 
 static void count(struct counting *counting, uint32_t row, uint64_t n) {
-  percore_add(percore_core_row(counting->slot, counting->ports, row), PACKETS,
-              n);
+  percore_add(percore_row(percore_table(counting->slot, counting->ports), row),
+              PACKETS, n);
 }
 
 static struct ledger open_ledger(void) {
@@ -490,7 +487,7 @@ REGION_TEST(each_slot_that_is_used_adds_to_the_total) {
   percore_slot_t slots[SLOTS];
   struct region_slot_view view;
   uint64_t values[64], counted = 0;
-  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t ports = PORT;
   uint32_t row = unit_row(region, PORT, "eth0");
   struct region_reader *reader = unit_connect();
   for (uint32_t s = 0; s <= SLOTS; s++) {
@@ -500,9 +497,9 @@ REGION_TEST(each_slot_that_is_used_adds_to_the_total) {
       break;
     region_reader_slot(reader, s, &view);
     assert_int_equal(view.state, REGION_FREE);
-    assert_return_code(
-        percore_attach(region, NULL, (int)(s % CORES), &slots[s]), 0);
-    percore_add(percore_core_row(slots[s], ports, row), PACKETS, 1u << s);
+    assert_return_code(attach_another(region, (int)(s % CORES), &slots[s]), 0);
+    percore_add(percore_row(percore_table(slots[s], ports), row), PACKETS,
+                1u << s);
     counted += 1u << s;
     region_reader_slot(reader, s, &view);
     assert_int_equal(view.state, REGION_LIVE);
@@ -511,7 +508,7 @@ REGION_TEST(each_slot_that_is_used_adds_to_the_total) {
   assert_int_equal(counted, (1 << SLOTS) - 1);
   region_reader_close(reader);
   for (uint32_t s = 0; s < SLOTS; s++)
-    assert_return_code(percore_detach(region, slots[s]), 0);
+    assert_return_code(percore_detach(slots[s]), 0);
 }
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
@@ -534,12 +531,11 @@ TEST(live_rows_of_a_large_table_are_counted) {
                                 .field_count = 1,
                                 .max_rows = MANY};
   struct percore_region *region;
-  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
-  for (uint32_t row = 0; row < MANY; row++)
+  assert_return_code(create_region(&region, "unit", &table, 1, NULL), errno);
+  for (uint32_t row = 1; row <= MANY; row++)
     assert_return_code(percore_row_add_at(region, 0, row, NULL, row), errno);
   assert_return_code(
-      percore_row_remove(region, 0, MANY - 1, PERCORE_NO_UPDATE_IN_FLIGHT),
-      errno);
+      percore_row_remove(region, 0, MANY, PERCORE_NO_UPDATE_IN_FLIGHT), errno);
   struct region_reader *reader = unit_connect();
   assert_int_equal(region_reader_live_rows(reader, 1), MANY - 1);
   region_reader_close(reader);
@@ -550,10 +546,11 @@ REGION_TEST(the_maximum_of_a_core_covers_all_its_slots) {
   enum { QUEUE = 1, CORE = 2 }; /* the aggregation of QUEUE is the maximum */
   percore_slot_t slots[2];
   struct region_tile tile;
-  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  uint32_t globals = GLOBALS;
   for (uint64_t s = 0; s < 2; s++) {
-    assert_return_code(percore_attach(region, NULL, CORE, &slots[s]), errno);
-    percore_set(percore_core_row(slots[s], globals, 0), QUEUE, 5 - 2 * s);
+    assert_return_code(attach_another(region, CORE, &slots[s]), errno);
+    percore_set(percore_row(percore_table(slots[s], globals), 0), QUEUE,
+                5 - 2 * s);
   }
   struct region_reader *reader = unit_connect();
   assert_return_code(
@@ -565,7 +562,7 @@ REGION_TEST(the_maximum_of_a_core_covers_all_its_slots) {
   region_tile_free(&tile);
   region_reader_close(reader);
   for (int s = 0; s < 2; s++)
-    assert_return_code(percore_detach(region, slots[s]), errno);
+    assert_return_code(percore_detach(slots[s]), errno);
 }
 
 /* ---------------------------------------------------------------------------
@@ -596,7 +593,7 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
                                        .states = states,
                                        .state_count = STATES};
   }
-  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  assert_return_code(create_region(&region, "unit", &table, 1, NULL), errno);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
                      errno);
   region_reader_use_allowance(reader, &allowance);
@@ -655,14 +652,12 @@ REGION_TEST(an_application_tells_the_objects_of_a_row_apart) {
 
 REGION_TEST(an_application_reads_quantiles_and_bounds_of_buckets) {
   struct percore_reader *reader;
-  percore_histogram_t histogram;
   uint64_t values[256];
   uint32_t row = unit_row(region, PORT, "eth0");
   percore_slot_t slot = unit_attach(region, 1);
-  assert_return_code(percore_histogram(region, PORT, LATENCY, &histogram), 0);
   for (int i = 0; i < 100; i++)
-    percore_hist_add(percore_core_row(slot, unit_core_table(region, PORT), row),
-                     histogram, i < 90 ? 1 : 100);
+    percore_observe(percore_row(percore_table(slot, PORT), row), LATENCY,
+                    i < 90 ? 1 : 100);
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
   assert_int_equal(percore_refresh(reader), 1);
   assert_int_equal(percore_read_row(reader, PORT, row, PERCORE_TOTAL, NULL, 0,
@@ -689,7 +684,7 @@ TEST(a_region_of_16_gib_is_read) {
                                              .fields = &field,
                                              .field_count = 1,
                                              .max_rows = 1u << 29};
-  const struct percore_options options = {.size = sizeof(options)};
+  const struct percore_options options = {0};
   const struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 16 << 20};
   struct region_allowance allowance = {.pool = &pool};
@@ -697,12 +692,12 @@ TEST(a_region_of_16_gib_is_read) {
   struct percore_reader *reader;
   struct region_reader *charged;
   uint64_t value = 0;
-  assert_return_code(percore_create(&region, "unit", &table, 1, &options),
+  assert_return_code(create_region(&region, "unit", &table, 1, &options),
                      errno);
   assert_true(region->size > UINT64_C(16) << 30);
-  percore_owned_table_t flows = unit_owned_table(region, 0);
+  percore_table_t flows = unit_owned_table(region, 0);
   uint32_t row = unit_row_of_key(region, 0, 1);
-  percore_add(percore_owned_row(flows, row), 0, 7);
+  percore_add(percore_row(flows, row), 0, 7);
   assert_return_code(percore_open(&reader, "unit", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
   assert_return_code(
@@ -772,7 +767,7 @@ TEST(applications_read_regions_by_percore_open) {
   assert_fails(percore_open(&reader, "../unit", NULL), EINVAL);
   assert_null(reader);
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
-  assert_int_equal(percore_reader_state(reader), PERCORE_ABSENT);
+  assert_int_equal(percore_reader_state(reader, NULL), PERCORE_ABSENT);
   assert_int_equal(percore_refresh(reader), 1);
   assert_int_equal(percore_refresh(reader), 0);
   assert_string_equal(percore_reader_table(reader, PORT)->name, "port");
@@ -780,10 +775,11 @@ TEST(applications_read_regions_by_percore_open) {
   assert_null(percore_reader_table(reader, UINT32_MAX));
   assert_string_equal(percore_reader_table(reader, PERCORE_TABLE_CORE)->name,
                       "core");
-  assert_int_equal(percore_reader_rows(reader, PORT), 1);
+  assert_int_equal(percore_reader_rows(reader, PORT), 2);
   assert_int_equal(percore_reader_column(reader, PORT, LATENCY),
                    LATENCY_COLUMN);
-  assert_true(percore_reader_columns(reader, PORT) < COUNT_OF(values));
+  assert_true((size_t)percore_reader_column(reader, PORT, 4) <
+              COUNT_OF(values));
   assert_int_equal(percore_read_row(reader, PORT, row, PERCORE_TOTAL, name,
                                     sizeof(name), values, 64),
                    0);
@@ -794,17 +790,29 @@ TEST(applications_read_regions_by_percore_open) {
       0);
   assert_string_equal(name, "et");
   assert_int_equal(name[3], '0');
-  assert_int_equal(percore_reader_columns(reader, TABLES), 0);
-  assert_int_equal(percore_reader_find_table(reader, "port"), PORT);
-  assert_true(percore_reader_find_table(reader, "core") == PERCORE_TABLE_CORE);
-  assert_int_equal(percore_reader_find_table(reader, "none"), -1);
-  assert_int_equal(percore_reader_find_field(reader, PORT, "latency"), LATENCY);
-  assert_int_equal(percore_reader_find_field(reader, PORT, "packets"), PACKETS);
-  assert_int_equal(percore_reader_find_field(reader, PORT, "none"), -1);
-  assert_int_equal(percore_reader_find_field(reader, 99, "latency"), -1);
-  assert_int_equal(percore_reader_find_row(reader, PORT, "eth0"), row);
-  assert_int_equal(percore_reader_find_row(reader, PORT, "eth1"), -1);
-  assert_int_equal(percore_reader_find_row(reader, 99, "eth0"), -1);
+  assert_int_equal(percore_reader_column(reader, TABLES, 0), 0);
+  assert_int_equal(percore_reader_find(reader, PERCORE_FIND_TABLE, 0, "port"),
+                   PORT);
+  assert_true(percore_reader_find(reader, PERCORE_FIND_TABLE, 0, "core") ==
+              PERCORE_TABLE_CORE);
+  assert_int_equal(percore_reader_find(reader, PERCORE_FIND_TABLE, 0, "none"),
+                   -1);
+  assert_int_equal(
+      percore_reader_find(reader, PERCORE_FIND_FIELD, PORT, "latency"),
+      LATENCY);
+  assert_int_equal(
+      percore_reader_find(reader, PERCORE_FIND_FIELD, PORT, "packets"),
+      PACKETS);
+  assert_int_equal(
+      percore_reader_find(reader, PERCORE_FIND_FIELD, PORT, "none"), -1);
+  assert_int_equal(
+      percore_reader_find(reader, PERCORE_FIND_FIELD, 99, "latency"), -1);
+  assert_int_equal(percore_reader_find(reader, PERCORE_FIND_ROW, PORT, "eth0"),
+                   row);
+  assert_int_equal(percore_reader_find(reader, PERCORE_FIND_ROW, PORT, "eth1"),
+                   -1);
+  assert_int_equal(percore_reader_find(reader, PERCORE_FIND_ROW, 99, "eth0"),
+                   -1);
   assert_int_equal(percore_read_row(reader, PORT, row, 2, NULL, 0, values, 1),
                    0);
   assert_int_equal(values[PACKETS], 6);
@@ -817,7 +825,7 @@ TEST(applications_read_regions_by_percore_open) {
   assert_int_equal(errno, ENOENT);
   stop_counting(&counting);
   assert_int_equal(percore_refresh(reader), -1);
-  assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
+  assert_int_equal(percore_reader_state(reader, NULL), PERCORE_GONE);
   assert_int_equal(percore_read_row(reader, PORT, row, PERCORE_TOTAL, name,
                                     sizeof(name), values, 64),
                    0);

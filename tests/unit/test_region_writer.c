@@ -23,18 +23,19 @@
 
 REGION_TEST(each_storage_counts_in_its_own_way) {
   percore_slot_t slot = unit_attach(region, 1);
-  percore_core_table_t ports = unit_core_table(region, PORT);
-  percore_owned_table_t sessions = unit_owned_table(region, SESSION);
-  percore_shared_table_t slow = unit_shared_table(region, SLOW);
-  percore_shared_table_t shared_ports = unit_shared_table(region, PORT);
+  uint32_t ports = PORT;
+  percore_table_t sessions = unit_owned_table(region, SESSION);
+  uint32_t slow = SLOW;
+  uint32_t shared_ports = PORT;
   uint32_t port = unit_row(region, PORT, "eth0");
   uint32_t session = unit_row_of_key(region, SESSION, 7);
   uint32_t request = unit_row(region, SLOW, "cli");
-  percore_add(percore_core_row(slot, ports, port), PACKETS, 3);
-  percore_shared_add(percore_shared_row(shared_ports, port), PACKETS, 2);
-  percore_add(percore_owned_row(sessions, session), BYTES, 100);
-  percore_shared_add(percore_shared_row(slow, request), 0, 5);
-  percore_shared_set(percore_shared_row(slow, request), 1, 1);
+  percore_add(percore_row(percore_table(slot, ports), port), PACKETS, 3);
+  percore_shared_add(percore_shared_row(region, shared_ports, port), PACKETS,
+                     2);
+  percore_add(percore_row(sessions, session), BYTES, 100);
+  percore_shared_add(percore_shared_row(region, slow, request), 0, 5);
+  percore_set(percore_shared_row(region, slow, request), 1, 1);
   assert_int_equal(unit_read(PORT, port, PACKETS), 5);
   assert_int_equal(unit_read(SESSION, session, PACKETS), 0);
   assert_int_equal(unit_read(SESSION, session, BYTES), 100);
@@ -43,52 +44,40 @@ REGION_TEST(each_storage_counts_in_its_own_way) {
 }
 
 REGION_TEST(an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it) {
-  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t ports = PORT;
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t in = unit_attach(region, 0);
   percore_slot_t out = unit_attach(region, 2);
-  percore_updown_add(percore_core_row(in, ports, port), DEPTH, 10);
-  percore_updown_add(percore_core_row(out, ports, port), DEPTH, -4);
+  percore_add(percore_row(percore_table(in, ports), port), DEPTH, 10);
+  percore_add(percore_row(percore_table(out, ports), port), DEPTH, -4);
   UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
-  assert_return_code(percore_detach(region, out), 0);
+  assert_return_code(percore_detach(out), 0);
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
 }
 
 REGION_TEST(a_maximum_level_covers_all_used_slots) {
-  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  uint32_t globals = GLOBALS;
   percore_slot_t one = unit_attach(region, 0);
   percore_slot_t two = unit_attach(region, 3);
-  percore_set(percore_core_row(one, globals, 0), 1, 9);
-  percore_set(percore_core_row(two, globals, 0), 1, 4);
+  percore_set(percore_row(percore_table(one, globals), 0), 1, 9);
+  percore_set(percore_row(percore_table(two, globals), 0), 1, 4);
   assert_int_equal(unit_read(GLOBALS, 0, 1), 9);
 }
 
 REGION_TEST(a_histogram_counts_each_value_once) {
-  percore_histogram_t latency;
   uint64_t values[64] = {0}, sum = 0;
-  percore_core_table_t ports = unit_core_table(region, PORT);
-  assert_return_code(percore_histogram(region, PORT, LATENCY, &latency), 0);
+  uint32_t ports = PORT;
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t slot = unit_attach(region, 0);
   for (uint64_t value = 0; value < 5000; value++)
-    percore_hist_add(percore_core_row(slot, ports, port), latency, value);
+    percore_observe(percore_row(percore_table(slot, ports), port), LATENCY,
+                    value);
   UNIT_READER(reader);
   unit_totals(reader, PORT, port, values);
-  for (uint32_t b = 0; b < latency.buckets; b++)
+  for (uint32_t b = 0; b < region_histogram_buckets(2, 10); b++)
     sum += values[LATENCY_COLUMN + b];
   assert_int_equal(sum, 5000);
-}
-
-REGION_TEST(a_histogram_that_does_not_exist_counts_in_column_0) {
-  percore_histogram_t none;
-  percore_core_table_t ports = unit_core_table(region, PORT);
-  assert_fails(percore_histogram(region, PORT, BYTES, &none), EINVAL);
-  percore_core_row_t row = percore_core_row(unit_attach(region, 0), ports,
-                                            unit_row(region, PORT, "eth0"));
-  for (uint64_t value = 0; value < 3; value++)
-    percore_hist_add(row, none, value);
-  assert_int_equal(row.core_cells[0], 3);
 }
 
 /* ---------------------------------------------------------------------------
@@ -97,10 +86,10 @@ REGION_TEST(a_histogram_that_does_not_exist_counts_in_column_0) {
 
 REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
   percore_slot_t slots[4];
-  assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
-  assert_return_code(percore_attach(region, "b", 1, &slots[1]), 0);
-  assert_return_code(percore_attach(region, "c", 1, &slots[2]), 0);
-  assert_ptr_not_equal(slots[0].head, slots[1].head);
+  assert_return_code(attach_thread(region, "a", 1, &slots[0]), 0);
+  assert_return_code(attach_thread(region, "b", 1, &slots[1]), 0);
+  assert_return_code(attach_thread(region, "c", 1, &slots[2]), 0);
+  assert_ptr_not_equal(slots[0].seat->head, slots[1].seat->head);
   UNIT_READER(reader);
   struct region_slot_view view;
   region_reader_slot(reader, 4, &view);
@@ -108,31 +97,29 @@ REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
   assert_string_equal(view.name, "b");
   /* Both extra slots are in use, so the fourth slot is a sink (counts in it are
    * lost), and the attempt counts as refused. */
-  assert_fails(percore_attach(region, "d", 1, &slots[3]), ENOSPC);
-  percore_poll(slots[3], 1);
+  assert_fails(attach_thread(region, "d", 1, &slots[3]), ENOSPC);
+  percore_poll(slots[3], 1, 0);
   assert_int_equal(region_reader_attach_refused(reader), 1);
   /* A thread of the same core takes the slot again. */
-  assert_return_code(percore_detach(region, slots[2]), 0);
-  assert_return_code(percore_attach(region, "e", 1, &slots[2]), 0);
+  assert_return_code(percore_detach(slots[2]), 0);
+  assert_return_code(attach_thread(region, "e", 1, &slots[2]), 0);
   region_reader_slot(reader, 5, &view);
   assert_string_equal(view.name, "e");
 }
 
 REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
-  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t ports = PORT;
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t slots[3], pinned = unit_attach(region, 0);
   struct region_tile tile;
   struct region_slot_view view;
-  percore_add(percore_core_row(pinned, ports, port), PACKETS, 1);
+  percore_add(percore_row(percore_table(pinned, ports), port), PACKETS, 1);
   for (int i = 0; i < 2; i++) {
-    assert_return_code(
-        percore_attach(region, "pool", PERCORE_NO_CORE, &slots[i]), 0);
-    percore_add(percore_core_row(slots[i], ports, port), PACKETS, 10);
+    assert_return_code(attach_another(region, PERCORE_NO_CORE, &slots[i]), 0);
+    percore_add(percore_row(percore_table(slots[i], ports), port), PACKETS, 10);
   }
   /* Only extra slots count for no core, and they are in use. */
-  assert_fails(percore_attach(region, "pool", PERCORE_NO_CORE, &slots[2]),
-               ENOSPC);
+  assert_fails(attach_another(region, PERCORE_NO_CORE, &slots[2]), ENOSPC);
   UNIT_READER(reader);
   region_reader_slot(reader, 4, &view);
   assert_int_equal(view.state, REGION_LIVE);
@@ -141,7 +128,7 @@ REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
   assert_return_code(
       region_tile_init(&tile, reader, PORT + 1, PORT_ROWS, REGION_WANT_CORES),
       0);
-  region_tile_read(reader, &tile, 0);
+  region_tile_read(reader, &tile, 1);
   uint64_t on_cores = 0;
   for (size_t core = 0; core < tile.core_count; core++)
     on_cores += tile.cores[core * tile.capacity * tile.columns + PACKETS];
@@ -161,7 +148,7 @@ static void attach_late(void *rounds_left) {
   if (left > 1)
     pthread_setspecific(late_key, (void *)(left - 1));
   else
-    late_error = percore_attach(late_region, "late", 1, &slot) == 0 ? 0 : errno;
+    late_error = attach_thread(late_region, "late", 1, &slot) == 0 ? 0 : errno;
 }
 
 static void *attach_and_end(void *argument) {
@@ -185,17 +172,16 @@ TEST(a_thread_that_ends_gives_its_slots_back_and_gets_no_more) {
 
 struct doomed {
   struct percore_region *region;
-  percore_slot_t slot;
+  struct percore_slot_head *head;
 };
 
 /* Counts, and ends its thread between percore_begin and percore_end. */
 static void *count_and_die(void *argument) {
   struct doomed *doomed = argument;
-  percore_core_table_t globals;
-  percore_core_table(doomed->region, GLOBALS, &globals);
-  percore_attach(doomed->region, "doomed", 2, &doomed->slot);
-  percore_begin(doomed->slot);
-  percore_add(percore_core_row(doomed->slot, globals, 0), 0, 11);
+  percore_slot_t slot = percore_attach(doomed->region, "doomed", 2);
+  doomed->head = slot.seat->head;
+  begin_section(slot);
+  percore_add(percore_row(percore_table(slot, GLOBALS), 0), 0, 11);
   return NULL;
 }
 
@@ -209,14 +195,14 @@ TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
   pthread_join(thread, NULL);
   /* The kernel may still list the thread for a moment after pthread_join. */
   do {
-    assert_return_code(percore_attach(region, "heir", 2, &slot), 0);
-    if (slot.head != doomed.slot.head)
-      assert_return_code(percore_detach(region, slot), 0);
-  } while (slot.head != doomed.slot.head);
-  percore_core_table_t globals = unit_core_table(region, GLOBALS);
-  percore_begin(slot);
-  percore_add(percore_core_row(slot, globals, 0), 0, 2);
-  percore_end(slot);
+    assert_return_code(attach_thread(region, "heir", 2, &slot), 0);
+    if (slot.seat->head != doomed.head)
+      assert_return_code(percore_detach(slot), 0);
+  } while (slot.seat->head != doomed.head);
+  uint32_t globals = GLOBALS;
+  begin_section(slot);
+  percore_add(percore_row(percore_table(slot, globals), 0), 0, 2);
+  end_section(slot);
   UNIT_READER(reader);
   struct region_tile tile;
   assert_return_code(region_tile_init(&tile, reader, GLOBALS + 1, 1, 0), 0);
@@ -228,13 +214,20 @@ TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
   unit_end(region);
 }
 
-TEST(a_region_with_attached_threads_is_not_destroyed) {
-  struct percore_region *region = unit_create();
-  percore_slot_t slot = unit_attach(region, 0);
+static void *try_to_destroy(void *region) {
+  percore_slot_t slot = unit_attach(region, 1);
   assert_fails(percore_destroy(region), EBUSY);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_int_equal(percore_detach(region, slot), -1);
-  assert_return_code(percore_destroy(region), 0);
+  assert_fails(percore_detach(slot), EINVAL);
+  return NULL;
+}
+
+TEST(a_region_to_which_other_threads_are_attached_is_not_destroyed) {
+  struct percore_region *region = unit_create();
+  pthread_t thread;
+  (void)unit_attach(region, 0);
+  assert_int_equal(pthread_create(&thread, NULL, try_to_destroy, region), 0);
+  pthread_join(thread, NULL);
+  assert_return_code(percore_destroy(region), errno);
 }
 
 /* ---------------------------------------------------------------------------
@@ -264,11 +257,10 @@ REGION_TEST(memory_of_a_slot_comes_from_the_node_of_its_thread) {
  * Rows whose thread has ended inside a section
  */
 
-static percore_owned_row_t leave_section_open(struct percore_region *region,
-                                              uint32_t row) {
-  percore_owned_row_t session =
-      percore_owned_row(unit_owned_table(region, SESSION), row);
-  percore_row_begin(session);
+static percore_row_t leave_section_open(struct percore_region *region,
+                                        uint32_t row) {
+  percore_row_t session = percore_row(unit_owned_table(region, SESSION), row);
+  percore_begin(session);
   percore_add(session, PACKETS, 1);
   return session;
 }
@@ -285,13 +277,13 @@ REGION_TEST(the_next_section_of_a_row_is_whole) {
   assert_return_code(percore_open(&reader, "unit", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
   uint32_t row = unit_row_of_key(region, SESSION, 1);
-  percore_owned_row_t session = leave_section_open(region, row);
+  percore_row_t session = leave_section_open(region, row);
   assert_int_equal(read_session(reader, row, values), 1);
-  percore_row_begin(session);
+  percore_begin(session);
   percore_add(session, PACKETS, 1);
   assert_int_equal(read_session(reader, row, values), 1);
   percore_add(session, BYTES, 100);
-  percore_row_end(session);
+  percore_end(session);
   assert_int_equal(read_session(reader, row, values), 0);
   assert_int_equal(values[0], 2);
   percore_close(reader);
@@ -304,10 +296,10 @@ REGION_TEST(a_section_tears_no_other_row) {
   assert_int_equal(percore_refresh(reader), 1);
   uint32_t first = unit_row_of_key(region, SESSION, 1);
   uint32_t second = unit_row_of_key(region, SESSION, 2);
-  percore_owned_row_t open = leave_section_open(region, second);
+  percore_row_t open = leave_section_open(region, second);
   assert_int_equal(read_session(reader, first, values), 0);
   assert_int_equal(read_session(reader, second, values), 1);
-  percore_row_end(open);
+  percore_end(open);
   percore_close(reader);
 }
 
@@ -342,16 +334,16 @@ static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
 }
 
 REGION_TEST(a_row_that_is_added_changes_no_count_of_another) {
-  percore_owned_table_t flows = unit_owned_table(region, FLOW);
+  percore_table_t flows = unit_owned_table(region, FLOW);
   uint32_t row = unit_row_of_key(region, FLOW, 1);
-  percore_add(percore_owned_row(flows, row), BYTES, 7);
+  percore_add(percore_row(flows, row), BYTES, 7);
   (void)unit_row_of_key(region, FLOW, 2);
-  assert_int_equal(percore_owned_row(flows, row).owned_cells[BYTES], 7);
+  assert_int_equal(percore_row(flows, row).cells[BYTES], 7);
 }
 
 REGION_TEST(a_live_name_is_not_added_twice) {
   uint32_t row = unit_row(region, PORT, "eth0"), again;
-  assert_fails(percore_row_add(region, PORT, "eth0", &again), EEXIST);
+  assert_fails(make_row(region, PORT, "eth0", &again), EEXIST);
   assert_int_equal(again, row);
   assert_return_code(percore_row_remove(region, PORT, row, 0), 0);
   (void)unit_row(region, PORT, "eth0");
@@ -359,49 +351,49 @@ REGION_TEST(a_live_name_is_not_added_twice) {
 
 REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point) {
   uint32_t rows[PORT_ROWS], row;
-  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t ports = PORT;
   percore_slot_t slot = unit_attach(region, 0);
   add_ports(region, rows);
-  assert_fails(percore_row_add(region, PORT, "eth9", &row), ENOSPC);
-  percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 7);
+  assert_fails(make_row(region, PORT, "eth9", &row), ENOSPC);
+  percore_add(percore_row(percore_table(slot, ports), rows[1]), PACKETS, 7);
   assert_return_code(percore_row_remove(region, PORT, rows[1], 0), 0);
   /* The worker may still use the row eth1 and count in it. */
-  assert_fails(percore_row_add(region, PORT, "eth9", &row), EAGAIN);
-  percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 5);
+  assert_fails(make_row(region, PORT, "eth9", &row), EAGAIN);
+  percore_add(percore_row(percore_table(slot, ports), rows[1]), PACKETS, 5);
   percore_quiescent(slot);
   row = unit_row(region, PORT, "eth9");
   assert_int_equal(row, rows[1]);
-  percore_add(percore_core_row(slot, ports, row), PACKETS, 1);
+  percore_add(percore_row(percore_table(slot, ports), row), PACKETS, 1);
   UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 1);
 }
 
 REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
-  struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region_status status;
   uint32_t row, rows[2];
   percore_slot_t slot = unit_attach(region, 0);
   rows[0] = unit_row_of_key(region, FLOW, 1);
   rows[1] = unit_row_of_key(region, FLOW, 2);
   assert_fails(percore_row_remove(region, FLOW, rows[0], 2), EINVAL);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
-  assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
+  assert_fails(make_row_key(region, FLOW, 3, &row), EAGAIN);
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 1);
   assert_int_equal(status.adds_postponed, 1);
   char reason[80];
   snprintf(reason, sizeof(reason),
-           "rows that were not added: 1, because thread %d 'unit'", gettid());
+           "rows that were not added: 1, because thread %d 'another", gettid());
   assert_non_null(strstr(status.reason, reason));
   struct region_reader *reader = unit_connect();
   struct region_refusals refusals;
   region_reader_refusals(reader, &refusals);
   assert_int_equal(refusals.adds_postponed, 1);
   assert_int_equal(refusals.tid, gettid());
-  assert_string_equal(refusals.name, "unit");
+  assert_memory_equal(refusals.name, "another", 7);
   region_reader_close(reader);
   percore_quiescent(slot);
   row = unit_row_of_key(region, FLOW, 3);
-  assert_fails(percore_row_add_key(region, FLOW, 4, &row), ENOSPC);
+  assert_fails(make_row_key(region, FLOW, 4, &row), ENOSPC);
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 2);
   assert_int_equal(status.adds_postponed, 1);
@@ -417,8 +409,8 @@ REGION_TEST(a_sleeping_worker_does_not_delay_reuse) {
   uint32_t row = unit_row_of_key(region, FLOW, 3);
   percore_wake(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[1], 0), 0);
-  assert_fails(percore_row_add_key(region, FLOW, 4, &row), EAGAIN);
-  assert_return_code(percore_detach(region, slot), 0);
+  assert_fails(make_row_key(region, FLOW, 4, &row), EAGAIN);
+  assert_return_code(percore_detach(slot), 0);
   row = unit_row_of_key(region, FLOW, 4);
 }
 
@@ -433,7 +425,7 @@ REGION_TEST(the_caller_may_say_that_no_update_is_in_flight) {
       0);
   uint32_t row = unit_row_of_key(region, FLOW, 3);
   assert_int_equal(row, rows[1]);
-  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
+  assert_int_equal(make_row_key(region, FLOW, 4, &row), -1);
 }
 
 static void check_order(struct percore_region *region, uint32_t flags) {
@@ -450,7 +442,7 @@ static void check_order(struct percore_region *region, uint32_t flags) {
   assert_int_equal(row, rows[2]);
   row = unit_row(region, PORT, "second");
   assert_int_equal(row, rows[3]);
-  assert_fails(percore_row_add(region, PORT, "third", &row), ENOSPC);
+  assert_fails(make_row(region, PORT, "third", &row), ENOSPC);
 }
 
 REGION_TEST(the_oldest_removed_row_is_used_first) { check_order(region, 0); }
@@ -460,9 +452,9 @@ REGION_TEST(the_oldest_row_removed_without_updates_in_flight_is_used_first) {
 }
 
 REGION_TEST(rows_that_were_added_by_number_are_skipped) {
-  for (uint32_t row = 0; row < 2; row++)
+  for (uint32_t row = 1; row < 3; row++)
     assert_return_code(percore_row_add_at(region, SESSION, row, NULL, row), 0);
-  assert_int_equal(unit_row_of_key(region, SESSION, 5), 2);
+  assert_int_equal(unit_row_of_key(region, SESSION, 5), 3);
 }
 
 REGION_TEST(a_live_row_number_is_not_added_twice) {
@@ -498,45 +490,39 @@ static const struct percore_table churn_tables[] = {
 };
 
 static void count_churn(struct percore_region *region, uint32_t t,
-                        percore_slot_t slot, uint64_t n) {
-  percore_core_table_t cores;
-  percore_owned_table_t owned;
-  percore_shared_table_t shared;
-  percore_core_table(region, t, &cores);
-  percore_owned_table(region, t, &owned);
-  percore_shared_table(region, t, &shared);
+                        percore_slot_t slot, uint32_t row, uint64_t n) {
   for (uint32_t c = 0; c < CHURN_COLUMNS; c++)
     switch (churn_tables[t].storage) {
     case PERCORE_PER_CORE:
-      percore_add(percore_core_row(slot, cores, 0), c, n - 1);
-      percore_shared_add(percore_shared_row(shared, 0), c, 1);
+      percore_add(percore_row(percore_table(slot, t), row), c, n - 1);
+      percore_shared_add(percore_shared_row(region, t, row), c, 1);
       break;
     case PERCORE_OWNED:
-      percore_add(percore_owned_row(owned, 0), c, n);
+      percore_add(percore_row(percore_table(slot, t), row), c, n);
       break;
     default:
-      percore_shared_add(percore_shared_row(shared, 0), c, n);
+      percore_shared_add(percore_shared_row(region, t, row), c, n);
     }
 }
 
 TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
   struct percore_region *region;
   uint64_t values[CHURN_COLUMNS];
-  assert_return_code(percore_create(&region, "unit", churn_tables,
-                                    COUNT_OF(churn_tables), NULL),
+  assert_return_code(create_region(&region, "unit", churn_tables,
+                                   COUNT_OF(churn_tables), NULL),
                      errno);
   percore_slot_t slot = unit_attach(region, 0);
   UNIT_READER(reader);
   for (uint32_t t = 0; t < COUNT_OF(churn_tables); t++) {
     bool resets = (churn_tables[t].flags & PERCORE_NO_RESET) == 0;
     uint32_t row = unit_row_of_key(region, t, 1);
-    count_churn(region, t, slot, 5);
+    count_churn(region, t, slot, row, 5);
     assert_return_code(
         percore_row_remove(region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT), errno);
     row = unit_row_of_key(region, t, 2);
     for (uint32_t c = 0; c < CHURN_COLUMNS; c++)
       assert_int_equal(unit_shown(reader, t, row, c), 0);
-    count_churn(region, t, slot, 2);
+    count_churn(region, t, slot, row, 2);
     unit_totals(reader, t, row, values);
     for (uint32_t c = 0; c < CHURN_COLUMNS; c++) {
       assert_int_equal(values[c], 7);
@@ -552,9 +538,9 @@ TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
 }
 
 REGION_TEST(a_state_begins_at_zero_with_its_row) {
-  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t slow = SLOW;
   uint32_t row = unit_row(region, SLOW, "cli");
-  percore_shared_set(percore_shared_row(slow, row), 1, 1);
+  percore_set(percore_shared_row(region, slow, row), 1, 1);
   assert_return_code(percore_row_remove(region, SLOW, row, 0), errno);
   assert_return_code(percore_row_add_at(region, SLOW, row, "gui", 0), errno);
   assert_int_equal(unit_read(SLOW, row, 1), 0);
@@ -566,36 +552,24 @@ TEST(rows_with_levels_per_core_are_added_and_never_removed) {
   static const struct percore_table tables[] = {
       {.name = "queue", .fields = fields, .field_count = 2, .max_rows = 2}};
   struct percore_region *region;
-  assert_return_code(percore_create(&region, "unit", tables, 1, NULL), errno);
+  assert_return_code(create_region(&region, "unit", tables, 1, NULL), errno);
   percore_slot_t slot = unit_attach(region, 0);
-  percore_core_table_t queues = unit_core_table(region, 0);
+  uint32_t queues = 0;
   uint32_t row = unit_row_of_key(region, 0, 1);
-  percore_set(percore_core_row(slot, queues, row), 1, 9);
+  percore_set(percore_row(percore_table(slot, queues), row), 1, 9);
   assert_fails(percore_row_remove(region, 0, row, 0), ENOTSUP);
   assert_int_equal(unit_read(0, row, 1), 9);
   unit_end(region);
 }
 
-REGION_TEST(the_growth_of_a_foreign_counter_is_added) {
-  static const uint64_t readings[] = {1000, 1000, 1500, 20, 30};
-  uint64_t last = 900; /* when the row was added */
-  uint32_t row = unit_row(region, PORT, "eth0");
-  percore_core_row_t cells = percore_core_row(
-      unit_attach(region, 0), unit_core_table(region, PORT), row);
-  for (int i = 0; i < 5; i++)
-    percore_add_growth(cells, PACKETS, readings[i], &last);
-  UNIT_READER(reader);
-  assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 600 + 20 + 10);
-}
-
 REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
   uint64_t values[64];
-  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t ports = PORT;
   percore_slot_t slot = unit_attach(region, 0);
   uint32_t port = unit_row(region, PORT, "eth0");
-  percore_core_row_t row = percore_core_row(slot, ports, port);
+  percore_row_t row = percore_row(percore_table(slot, ports), port);
   percore_add(row, PACKETS, 40);
-  percore_updown_add(row, DEPTH, 3);
+  percore_add(row, DEPTH, 3);
   assert_return_code(percore_reset(region, PORT, port), 0);
   percore_add(row, PACKETS, 2);
   UNIT_READER(reader);
@@ -606,21 +580,21 @@ REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
 }
 
 REGION_TEST(a_reset_of_no_row_resets_nothing) {
-  assert_fails(percore_reset(region, PORT, PERCORE_NO_ROW), ENOENT);
+  assert_fails(percore_reset(region, PORT, 0), ENOENT);
 }
 
 REGION_TEST(a_reset_inside_a_section_changes_nothing) {
-  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t ports = PORT;
   percore_slot_t slot = unit_attach(region, 0);
   uint32_t port = unit_row(region, PORT, "eth0");
-  percore_core_row_t row = percore_core_row(slot, ports, port);
+  percore_row_t row = percore_row(percore_table(slot, ports), port);
   percore_add(row, PACKETS, 1);
   percore_add(row, BYTES, 64);
-  percore_begin(slot);
+  begin_section(slot);
   percore_add(row, PACKETS, 1); /* the bytes have not been added yet */
   assert_fails(percore_reset(region, PORT, port), EAGAIN);
   percore_add(row, BYTES, 64);
-  percore_end(slot);
+  end_section(slot);
   UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 2);
   assert_return_code(percore_reset(region, PORT, port), 0);
@@ -632,34 +606,86 @@ REGION_TEST(a_reset_inside_a_section_changes_nothing) {
  * Failures are sinks
  */
 
+/* Uses handles of every kind from a region that is a sink (it discards counts).
+ */
+static void use_sinks(struct percore_region *region) {
+  percore_slot_t slot;
+  percore_table_t owned;
+  uint32_t row;
+  assert_int_equal(attach_thread(region, "w", 0, &slot), -1);
+  percore_table_t core = percore_table(slot, PORT);
+  assert_int_equal(errno, ENODEV);
+  assert_int_equal(open_table(region, SESSION, &owned), -1);
+  percore_shared_row_t shared = percore_shared_row(region, SLOW, 1);
+  assert_int_equal(errno, ENODEV);
+  assert_fails(make_row(region, PORT, "eth0", &row), ENODEV);
+  begin_section(slot);
+  percore_add(percore_row(core, row), PERCORE_MAX_COLUMNS - 1, 1);
+  percore_observe(percore_row(core, row), LATENCY, 5);
+  end_section(slot);
+  percore_begin(percore_row(owned, 1000000));
+  percore_add(percore_row(owned, 1000000), PERCORE_MAX_COLUMNS - 1, 1);
+  percore_end(percore_row(owned, 1000000));
+  percore_shared_add(shared, 0, 1);
+  percore_poll(slot, 1, 0);
+  assert_int_equal(percore_detach(slot), -1);
+  assert_int_equal(percore_row_remove(region, PORT, row, 0), -1);
+  assert_int_equal(percore_reset(region, PORT, row), -1);
+  assert_int_equal(percore_reserve(region, PORT, 1), -1);
+}
+
+TEST(a_region_that_cannot_be_made_is_a_sink) {
+  struct percore_region *region;
+  assert_fails(create_region(&region, "host", unit_tables, TABLES, NULL),
+               EINVAL);
+  use_sinks(region);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+TEST(a_region_that_is_off_is_a_sink) {
+  struct percore_region *region;
+  struct percore_options options = {.off = 1};
+  struct percore_region_status status;
+  assert_return_code(
+      create_region(&region, "unit", unit_tables, TABLES, &options), errno);
+  use_sinks(region);
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.served, 0);
+  assert_int_equal(status.error, 0);
+  assert_string_equal(status.reason, "");
+  assert_return_code(percore_destroy(region), 0);
+}
+
 TEST(the_second_region_of_a_name_may_have_an_instance) {
   struct percore_region *first = unit_create(), *second;
-  struct percore_options options = {.size = sizeof(options), .instance = "1"};
+  struct percore_options options = {.instance = "1"};
   assert_return_code(
-      percore_create(&second, "unit", unit_tables, TABLES, &options), 0);
+      create_region(&second, "unit", unit_tables, TABLES, &options), 0);
   assert_return_code(percore_destroy(second), 0);
   assert_return_code(percore_destroy(first), 0);
 }
 
 REGION_TEST(a_missing_row_or_table_is_a_sink) {
-  percore_core_table_t wrong;
   uint32_t row;
   uint64_t values[64], *before;
   percore_slot_t slot = unit_attach(region, 0);
-  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t ports = PORT;
   (void)unit_row(region, PORT, "eth0");
-  assert_fails(percore_row_add_at(region, PORT, PORT_ROWS, "p", 0), EINVAL);
-  assert_fails(percore_row_add(region, PORT, "", &row), EINVAL);
-  before = percore_core_row(slot, ports, row).core_cells;
-  percore_add(percore_core_row(slot, ports, row), PACKETS, 9);
+  assert_fails(percore_row_add_at(region, PORT, 0, "p", 0), EINVAL);
+  assert_fails(percore_row_add_at(region, PORT, PORT_ROWS + 1, "p", 0), EINVAL);
+  assert_fails(make_row(region, PORT, "", &row), EINVAL);
+  before = percore_row(percore_table(slot, ports), row).cells;
+  percore_add(percore_row(percore_table(slot, ports), row), PACKETS, 9);
   assert_int_equal(before[PACKETS], 9);
-  assert_fails(percore_core_table(region, SESSION, &wrong), EINVAL);
-  assert_fails(percore_core_table(region, 77, &wrong), EINVAL);
-  percore_add(percore_core_row(slot, wrong, 5), PERCORE_MAX_COLUMNS - 1, 9);
-  assert_ptr_equal(percore_core_row(slot, wrong, 5).core_cells,
-                   percore_core_row(slot, wrong, 0).core_cells);
+  static const uint32_t wrong[] = {SLOW, 77};
+  for (int i = 0; i < 2; i++) {
+    percore_table_t none = percore_table(slot, wrong[i]);
+    assert_int_equal(errno, EINVAL);
+    percore_add(percore_row(none, 5), PERCORE_MAX_COLUMNS - 1, 9);
+    assert_ptr_equal(percore_row(none, 5).cells, percore_row(none, 0).cells);
+  }
   UNIT_READER(reader);
-  for (uint32_t r = 0; r < region_reader_rows(reader, PORT + 1); r++) {
+  for (uint32_t r = 1; r < region_reader_rows(reader, PORT + 1); r++) {
     unit_totals(reader, PORT, r, values);
     assert_int_equal(values[PACKETS], 0);
   }
@@ -700,17 +726,17 @@ TEST_BETWEEN(make_memory_root, remove_memory_root,
                                 .field_count = 1,
                                 .max_rows = 4000000,
                                 .row_name_size = 24};
-  struct percore_options options = {.size = sizeof(options), .cores = 2};
+  struct percore_options options = {.cores = 2};
   percore_slot_t slot;
   uint32_t row;
   write_meminfo(1000000);
-  assert_return_code(percore_create(&region, "big", &table, 1, &options), 0);
+  assert_return_code(create_region(&region, "big", &table, 1, &options), 0);
   write_meminfo(100);
   assert_fails(percore_reserve(region, 0, 1000000), ENOMEM);
-  assert_fails(percore_row_add(region, 0, "a", &row), ENOMEM);
+  assert_fails(make_row(region, 0, "a", &row), ENOMEM);
   write_meminfo(1);
-  assert_fails(percore_attach(region, NULL, 0, &slot), ENOMEM);
-  percore_poll(slot, 1);
+  assert_fails(attach_thread(region, NULL, 0, &slot), ENOMEM);
+  percore_poll(slot, 1, 0);
   write_meminfo(1000000);
   slot = unit_attach(region, 0);
   (void)unit_row(region, 0, "a");
@@ -722,9 +748,9 @@ TEST(a_file_size_limit_sets_an_errno_and_sends_no_signal) {
   struct percore_region *region;
   assert_return_code(getrlimit(RLIMIT_FSIZE, &before), errno);
   limit = before;
-  limit.rlim_cur = 65536;
+  limit.rlim_cur = 32768;
   assert_return_code(setrlimit(RLIMIT_FSIZE, &limit), errno);
-  int rc = percore_create(&region, "unit", unit_tables, TABLES, NULL);
+  int rc = create_region(&region, "unit", unit_tables, TABLES, NULL);
   int error = errno;
   assert_return_code(setrlimit(RLIMIT_FSIZE, &before), errno);
   assert_int_equal(rc, -1);
@@ -761,7 +787,7 @@ TEST(mlockall_does_not_fill_a_sparse_region) {
     skip();
   }
   unsigned long before = resident_kb();
-  int rc = percore_create(&region, "big", &table, 1, NULL);
+  int rc = create_region(&region, "big", &table, 1, NULL);
   munlockall();
   assert_return_code(rc, 0);
   assert_true(region->size > 400u << 20);
@@ -832,7 +858,7 @@ TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
                                 .max_rows = MANY,
                                 .flags = PERCORE_NO_RESET};
   struct percore_region *region;
-  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  assert_return_code(create_region(&region, "unit", &table, 1, NULL), errno);
   assert_int_equal((uintptr_t)region->map % REGION_HUGE_PAGE, 0);
   if (huge_pages_of_arrays(1, 1) == 0) {
     percore_destroy(region);
@@ -840,7 +866,7 @@ TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
                   "when asked (MADV_COLLAPSE, Linux 6.1)\n");
     skip();
   }
-  assert_return_code(percore_row_add_at(region, 0, 0, NULL, 1), errno);
+  assert_return_code(percore_row_add_at(region, 0, 1, NULL, 1), errno);
   /* Adding a row does not wait until the kernel has made huge pages. */
   if (must_ask_for_huge_pages())
     assert_int_equal(mapped_kb(region->map, "ShmemPmdMapped"), 0);
@@ -853,9 +879,9 @@ TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
                   (int)pages, (int)most, ARRAYS * IN_EACH);
   }
   assert_true(pages <= ARRAYS * IN_EACH && pages + SOME >= most);
-  percore_owned_table_t rows = unit_owned_table(region, 0);
-  percore_add(percore_owned_row(rows, 0), 1, 7);
-  assert_int_equal(unit_read(0, 0, 1), 7);
+  percore_table_t rows = unit_owned_table(region, 0);
+  percore_add(percore_row(rows, 1), 1, 7);
+  assert_int_equal(unit_read(0, 1, 1), 7);
   assert_return_code(percore_destroy(region), errno);
 }
 

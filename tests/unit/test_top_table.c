@@ -54,9 +54,9 @@ static void begin(void) {
   fixture = (struct fixture){0};
   fixture.region = unit_create();
   assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
-  percore_row_add(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
-  percore_row_add(fixture.region, PORT, "eth1", &row);
-  percore_row_add(fixture.region, PORT, "eth2", &row);
+  make_row(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
+  make_row(fixture.region, PORT, "eth1", &row);
+  make_row(fixture.region, PORT, "eth2", &row);
   struct top_figures *figures = &fixture.figures;
   *figures = (struct top_figures){.region = "unit",
                                   .alive = true,
@@ -172,8 +172,8 @@ TEST(a_long_name_is_shortened_and_shifts_no_column) {
   uint32_t row;
   struct rates *rates = &fixture.rates[0];
   rates_close(rates);
-  percore_row_add(fixture.region, SLOW, name, &row);
-  percore_row_add(fixture.region, SLOW, "short", &row);
+  make_row(fixture.region, SLOW, name, &row);
+  make_row(fixture.region, SLOW, "short", &row);
   assert_int_equal(rates_open(rates, &fixture.merge, SLOW + 1, &options), 0);
   for (uint64_t s = 1; s < 3; s++)
     assert_int_equal(rates_read(rates, s * 1000000000), 0);
@@ -198,11 +198,10 @@ TEST(totals_have_all_digits_where_these_fit) {
   struct rates_options options = {.totals = true};
   struct rates *rates = &fixture.rates[0];
   percore_slot_t slot;
-  assert_return_code(percore_attach(fixture.region, "rx", 1, &slot), 0);
-  percore_core_table_t port = unit_core_table(fixture.region, PORT);
-  percore_add(percore_core_row(slot, port, 1), PACKETS,
-              UINT64_C(12345678901234));
-  percore_add(percore_core_row(slot, port, 2), PACKETS, 123456789);
+  assert_return_code(attach_thread(fixture.region, "rx", 1, &slot), 0);
+  percore_table_t port = percore_table(slot, PORT);
+  percore_add(percore_row(port, 2), PACKETS, UINT64_C(12345678901234));
+  percore_add(percore_row(port, 3), PACKETS, 123456789);
   rates_close(rates);
   assert_int_equal(rates_open(rates, &fixture.merge, PORT + 1, &options), 0);
   fixture.figures.totals = true;
@@ -222,7 +221,7 @@ TEST(totals_have_all_digits_where_these_fit) {
   page = page_of(&fixture, (struct screen){.width = 79, .height = 23});
   assert_non_null(strstr(page, " 12.3T "));
   assert_non_null(strstr(page, " 123456789 "));
-  percore_detach(fixture.region, slot);
+  percore_detach(slot);
 }
 
 TEST(a_region_that_has_ended_keeps_its_last_figures) {

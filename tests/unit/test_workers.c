@@ -25,20 +25,20 @@ static void begin(void) {
   fixture = (struct fixture){.now = 100ull * SECOND};
   fixture.region = unit_create();
   fixture.reader = unit_connect();
-  assert_return_code(percore_attach(fixture.region, "rx", 2, &fixture.slot), 0);
-  polled_at(fixture.slot.head, fixture.now);
+  assert_return_code(attach_thread(fixture.region, "rx", 2, &fixture.slot), 0);
+  polled_at(fixture.slot.seat->head, fixture.now);
 }
 
 static void end(void) {
   region_workers_forget(&fixture.workers);
   region_reader_close(fixture.reader);
-  percore_detach(fixture.region, fixture.slot);
+  percore_detach(fixture.slot);
   assert_return_code(percore_destroy(fixture.region), 0);
 }
 
 /* The thread is awake for some seconds, busy for some of them, and polls. */
 static void poll(struct fixture *fixture, double seconds, double busy) {
-  struct percore_slot_head *head = fixture->slot.head;
+  struct percore_slot_head *head = fixture->slot.seat->head;
   uint64_t ticks = (uint64_t)(seconds * SECOND);
   fixture->now += ticks;
   head->total_cycles += ticks;
@@ -49,11 +49,11 @@ static void poll(struct fixture *fixture, double seconds, double busy) {
 }
 
 static void sleep_now(struct fixture *fixture) {
-  fixture->slot.head->asleep_tsc = fixture->now;
+  fixture->slot.seat->head->asleep_tsc = fixture->now;
 }
 
 static void wake(struct fixture *fixture) {
-  struct percore_slot_head *head = fixture->slot.head;
+  struct percore_slot_head *head = fixture->slot.seat->head;
   uint64_t slept = fixture->now - head->asleep_tsc;
   head->asleep_tsc = 0;
   head->total_cycles += slept;
@@ -63,7 +63,7 @@ static void wake(struct fixture *fixture) {
 /* The library asks the kernel for the CPU time of the thread, which has had so
  * much more of it since the last check. */
 static void check_cpu(struct fixture *fixture, double seconds) {
-  struct percore_slot_head *head = fixture->slot.head;
+  struct percore_slot_head *head = fixture->slot.seat->head;
   uint64_t hz = region_reader_directory(fixture->reader)->header.tsc_hz;
   head->checked_tsc = fixture->now;
   head->checked_cpu_ns += (uint64_t)(seconds * SECOND * 1e9 / (double)hz);
@@ -256,13 +256,13 @@ TEST(a_check_counts_up_to_when_it_was_made) {
 
 TEST(the_cpu_time_of_another_thread_is_not_compared) {
   const struct region_worker *worker = look_first();
-  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
-  assert_return_code(percore_attach(fixture.region, "next", 2, &fixture.slot),
+  assert_return_code(percore_detach(fixture.slot), 0);
+  assert_return_code(attach_thread(fixture.region, "next", 2, &fixture.slot),
                      0);
   fixture.now += SECOND / 2;
-  polled_at(fixture.slot.head, fixture.now);
-  fixture.slot.head->checked_tsc = fixture.now;
-  fixture.slot.head->checked_cpu_ns = 1;
+  polled_at(fixture.slot.seat->head, fixture.now);
+  fixture.slot.seat->head->checked_tsc = fixture.now;
+  fixture.slot.seat->head->checked_cpu_ns = 1;
   poll(&fixture, 0.5, 0.25);
   look(&fixture);
   assert_string_equal(worker->slot.name, "next");
@@ -274,7 +274,7 @@ TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   poll(&fixture, 0.5, 0.5);
-  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
+  assert_return_code(percore_detach(fixture.slot), 0);
   fixture.now += SECOND / 2;
   look(&fixture);
   assert_int_equal(fixture.workers.attached, 0);
@@ -282,10 +282,10 @@ TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
   fixture.now += SECOND;
   look(&fixture);
   assert_nan(worker->useful);
-  assert_return_code(percore_attach(fixture.region, "next", 2, &fixture.slot),
+  assert_return_code(attach_thread(fixture.region, "next", 2, &fixture.slot),
                      0);
   fixture.now += SECOND / 2;
-  polled_at(fixture.slot.head, fixture.now);
+  polled_at(fixture.slot.seat->head, fixture.now);
   poll(&fixture, 0.5, 0.5);
   look(&fixture);
   assert_string_equal(worker->slot.name, "next");
@@ -295,11 +295,11 @@ TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
 
 TEST(a_thread_that_attached_after_the_last_reading_is_measured_since_then) {
   look(&fixture);
-  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
-  assert_return_code(percore_attach(fixture.region, "late", 1, &fixture.slot),
+  assert_return_code(percore_detach(fixture.slot), 0);
+  assert_return_code(attach_thread(fixture.region, "late", 1, &fixture.slot),
                      0);
   fixture.now += SECOND;
-  polled_at(fixture.slot.head, fixture.now);
+  polled_at(fixture.slot.seat->head, fixture.now);
   poll(&fixture, 1, 0.5);
   const struct region_worker *worker = look(&fixture) - 1;
   assert_string_equal(worker->slot.name, "late");
@@ -340,14 +340,14 @@ TEST(forged_cycles_are_at_most_all_of_the_time) {
   look(&fixture);
   assert_near(worker->useful, 1, 1e-9);
   poll(&fixture, 1, 0);
-  fixture.slot.head->busy_cycles -= 5;
+  fixture.slot.seat->head->busy_cycles -= 5;
   look(&fixture);
   assert_nan(worker->useful);
   poll(&fixture, 1, 0);
-  polled_at(fixture.slot.head, 0);
+  polled_at(fixture.slot.seat->head, 0);
   look(&fixture);
   assert_nan(worker->useful);
-  polled_at(fixture.slot.head, UINT64_MAX);
+  polled_at(fixture.slot.seat->head, UINT64_MAX);
   look(&fixture);
   assert_nan(worker->useful);
 }
