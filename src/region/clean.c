@@ -28,11 +28,12 @@ struct dead {
 };
 
 /* True if nobody counts in the file. A name that begins with a dot is that of a
- * file whose producer has not finished it, or never will. */
-static bool is_dead(int fd, const char *name) {
+ * file whose producer has not finished it. If it has not for a minute, it never
+ * will. */
+static bool is_dead(int fd, const char *name, const struct stat *status) {
   struct region_header header;
   if (name[0] == '.')
-    return true;
+    return time(NULL) - status->st_mtim.tv_sec >= WAIT_S;
   return pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
          memcmp(header.magic, REGION_MAGIC, sizeof(header.magic)) == 0 &&
          region_file_is_over(fd, &header, header.ended);
@@ -48,7 +49,7 @@ int region_file_remove(int dir, const char *name) {
   if (fd < 0)
     return -1;
   if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-    if (!is_dead(fd, name) || fcntl(fd, F_OFD_SETLK, &lock) != 0)
+    if (!is_dead(fd, name, &status) || fcntl(fd, F_OFD_SETLK, &lock) != 0)
       rc = 0;
     else if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
              named.st_ino == status.st_ino && named.st_dev == status.st_dev &&
@@ -77,12 +78,14 @@ static bool look(int dir, const char *name, struct dead *dead) {
   if (region_file_open(&file, dir, name, &fault) != 0)
     return false;
   bool is = file.owner == geteuid() && fstat(file.fd, &status) == 0 &&
-            is_dead(file.fd, name);
+            is_dead(file.fd, name, &status);
   if (is) {
-    bool is_noted = (status.st_mode & NOTED) != 0;
+    bool is_noted = (status.st_mode & NOTED) != 0 || name[0] == '.';
     strcpy(dead->name, name);
     dead->made_s = status.st_mtim.tv_sec;
-    dead->noted_s = is_noted ? status.st_ctim.tv_sec : 0;
+    dead->noted_s = !is_noted        ? 0
+                    : name[0] == '.' ? status.st_mtim.tv_sec
+                                     : status.st_ctim.tv_sec;
     if (!is_noted)
       (void)fchmod(file.fd, (status.st_mode & 0777) | NOTED);
   }

@@ -522,6 +522,16 @@ TEST(an_unfinished_file_stays_for_a_minute) {
   assert_int_equal(files(), 0);
 }
 
+/* It is the oldest, because it is made first. */
+TEST(however_many_files_are_dead_an_unfinished_one_stays_for_a_minute) {
+  static const char name[] = ".unit.0123456789abcdef";
+  ahead_s = 0;
+  close(open(path_of(name), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  for (int i = 0; i < 70; i++)
+    unit_end(unit_create());
+  assert_return_code(access(path_of(name), F_OK), errno);
+}
+
 TEST(a_file_is_removed_if_and_only_if_nobody_counts_in_it) {
   char name[NAME_MAX + 1];
   int dir = open(runtime_dir(), O_PATH | O_DIRECTORY | O_CLOEXEC);
