@@ -522,11 +522,14 @@ TEST(an_unfinished_file_stays_for_a_minute) {
   assert_int_equal(files(), 0);
 }
 
-/* It is the oldest, because it is made first. */
 TEST(however_many_files_are_dead_an_unfinished_one_stays_for_a_minute) {
   static const char name[] = ".unit.0123456789abcdef";
   ahead_s = 0;
   close(open(path_of(name), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const struct timespec oldest = {.tv_sec = time(NULL) - 30};
+  assert_return_code(utimensat(AT_FDCWD, path_of(name),
+                               (const struct timespec[]){oldest, oldest}, 0),
+                     errno);
   for (int i = 0; i < 70; i++)
     unit_end(unit_create());
   assert_return_code(access(path_of(name), F_OK), errno);
