@@ -640,10 +640,9 @@ TEST(a_reader_in_other_namespaces_reads_the_region) {
 }
 
 
-static void begin(void) {
-  alarm(900); /* ends a test that hangs */
-  unit_make_runtime_dir();
-}
+static void begin(void) { alarm(900); /* ends a test that hangs */ }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = begin, .after_all = unit_remove_runtime_dir};
+    .before_all = begin,
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};
