@@ -195,55 +195,58 @@ static enum region_event look(struct region_reader *reader) {
   return leave(reader, ended != 0);
 }
 
-/* Says whether nobody can write to a file any more, without reading it as a
- * region, and when its producer started. */
-static bool is_over(int dir, const char *name, uint64_t *start_ns) {
+/* Looks at a file without reading it as a region: whether its producer is
+ * alive, and when it started. Returns false and sets *fault if it cannot. */
+static bool look_at(int dir, const char *name, bool *alive, uint64_t *start_ns,
+                    struct region_fault *fault) {
   struct region_header header;
   struct region_file file;
-  struct region_fault fault;
-  *start_ns = 0;
-  if (region_file_open(&file, dir, name, &fault) != 0)
-    return true;
+  if (region_file_open(&file, dir, name, fault) != 0)
+    return false;
   bool whole = pread(file.fd, &header, sizeof(header), 0) == sizeof(header);
-  bool over = !whole || region_file_is_over(file.fd, &header, header.ended);
+  *alive = whole && !region_file_is_over(file.fd, &header, header.ended);
   *start_ns = whole ? header.start_boottime_ns : 0;
   region_file_close(&file);
-  return over;
+  return whole || region_fails(fault, EPROTO, "it is too short for a header");
 }
 
-/* Finds the newest file of the name that somebody writes to, or else the newest
+static bool is_named(const struct region_reader *reader, const char *name) {
+  const struct region_title *title = &reader->title;
+  struct region_title of;
+  return strncmp(name, title->region, strlen(title->region)) == 0 &&
+         strcmp(name, reader->file) != 0 &&
+         region_title_split(&of, name, region_title_length(name)) &&
+         strcmp(of.region, title->region) == 0 &&
+         strcmp(of.instance, title->instance) == 0;
+}
+
+/* Finds the newest file of the name whose producer is alive, or else the newest
  * of all that is newer than the one that was read last. Returns false and sets
  * the reader's fault if there is none. */
 static bool find_file(struct region_reader *reader, char found[NAME_MAX + 1]) {
+  bool found_alive = false, alive;
   uint64_t newest_ns = 0, start_ns;
   uint64_t last_ns =
       has_view(reader) ? reader->view.directory.header.start_boottime_ns : 0;
-  bool found_alive = false;
-  size_t title = strlen(reader->title.region);
   DIR *dir = opendir(reader->dir);
   found[0] = '\0';
   if (dir == NULL)
     return region_fails(&reader->fault, errno, "");
+  region_fails(&reader->fault, ENOENT, "");
   for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-    struct region_title of;
-    const char *name = entry->d_name;
-    if (strncmp(name, reader->title.region, title) != 0 ||
-        strcmp(name, reader->file) == 0 ||
-        !region_title_split(&of, name, region_title_length(name)) ||
-        strcmp(of.region, reader->title.region) != 0 ||
-        strcmp(of.instance, reader->title.instance) != 0)
+    if (!is_named(reader, entry->d_name) ||
+        !look_at(dirfd(dir), entry->d_name, &alive, &start_ns, &reader->fault))
       continue;
-    bool alive = !is_over(dirfd(dir), name, &start_ns);
     if (alive < found_alive ||
         (alive == found_alive && start_ns <= newest_ns) ||
         (!alive && start_ns <= last_ns))
       continue;
     found_alive = alive;
     newest_ns = start_ns;
-    strcpy(found, name);
+    strcpy(found, entry->d_name);
   }
   closedir(dir);
-  return found[0] != '\0' || region_fails(&reader->fault, ENOENT, "");
+  return found[0] != '\0';
 }
 
 enum region_event region_reader_refresh(struct region_reader *reader) {

@@ -60,13 +60,15 @@ static bool accept_all(uid_t uid, void *argument) {
   return true;
 }
 
+static char dir[] = "/tmp/percore-fuzz-XXXXXX";
+static void remove_dir(void) { (void)rmdir(dir); }
+
 static void read_region(const uint8_t *data, size_t size,
                         uint64_t region_size) {
   struct region_fault fault;
   struct region_reader reader = {.producer = 1};
-  static char dir[] = "/tmp/percore-fuzz-XXXXXX";
   static bool made;
-  if (!made && mkdtemp(dir) == NULL)
+  if (!made && (mkdtemp(dir) == NULL || atexit(remove_dir) != 0))
     abort();
   made = true;
   const struct region_view_request request = {
@@ -85,7 +87,9 @@ static void read_region(const uint8_t *data, size_t size,
                (off_t)at) < 0)
       abort();
   close(fd);
-  if (region_view_open(&reader.view, &request, &fault) != 0)
+  bool opened = region_view_open(&reader.view, &request, &fault) == 0;
+  unlink(path);
+  if (!opened)
     return;
   for (uint32_t s = 0; s < region_reader_slots(&reader) && s < 64; s++) {
     struct region_slot_view slot;

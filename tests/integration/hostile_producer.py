@@ -20,7 +20,7 @@ import sys
 import time
 
 from producers import Published, RuntimeDir
-from test_region_hostile import Region, region_of
+from test_region_hostile import Region
 
 PAGE = 4096
 HEADER = 256

@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from producers import OFD_SETLK, WRITE_LOCK  # noqa: E402
 from harness import (BUILD, Child, Skip, check, is_root,  # noqa: E402
-                     online_cores, run_tests)
+                     run_tests)
 
 PRODUCER = f"{BUILD}/tests/integration/deployed"
 NOBODY = 65534
@@ -58,13 +58,6 @@ class Place:
         with self.start(*steps) as child:
             out, err = child.communicate(timeout=60)
             return child.returncode, out.split("\n"), err
-
-
-def two_cores():
-    cores = online_cores()
-    if len(cores) < 2:
-        raise Skip("this machine has only one core")
-    return cores[0], cores[1]
 
 
 # ---------------------------------------------------------------------------
@@ -158,154 +151,6 @@ def test_chroot():
                     check(False, "nobody has locked the file")
                 except BlockingIOError:
                     pass
-            out, err = child.communicate(timeout=60)
-            return child.returncode, out.split("\n"), err
-
-
-def wait_until(condition, complaint):
-    """Waits until condition() is true. Waiting is necessary because the serving thread
-    sets its affinity only when it starts to run."""
-    end = time.monotonic() + 20
-    while not condition():
-        check(time.monotonic() < end, complaint)
-        time.sleep(0.01)
-
-
-def serving_cpus(process):
-    """Returns the cores on which the serving thread may run, or None if the thread does
-    not exist yet."""
-    tasks = f"/proc/{process.pid}/task"
-    for task in os.listdir(tasks):
-        with open(f"{tasks}/{task}/comm", encoding="ascii") as file:
-            if file.read() == "percore-serve\n":
-                return os.sched_getaffinity(int(task))
-    return None
-
-
-def check_serving(steps, cpus, expected):
-    with Place() as place:
-        with place.start(*steps, "wait", cpus=cpus) as child:
-            check(child.stdout.readline() == "ready\n", "the producer is not ready")
-            wait_until(lambda: serving_cpus(child) == expected,
-                       f"{steps} in {cpus}: it runs elsewhere")
-
-
-def two_cores():
-    cores = online_cores()
-    if len(cores) < 2:
-        raise Skip("this machine has only one core")
-    return cores[0], cores[1]
-
-
-def test_serving_stays():
-    """the serving thread stays on the cores on which the process was started, even if
-    the thread that created the region is pinned"""
-    first, second = two_cores()
-    check_serving(["create"], {first}, {first})
-    check_serving(["pin", first, "create"], {first, second}, {first, second})
-
-
-def test_serving_leaves_workers_alone():
-    """the serving thread avoids the core of a worker's slot and the core to
-    which the worker is pinned, unless no other core is left"""
-    first, second = two_cores()
-    both = {first, second}
-    check_serving(["create", "pin", second, "attach", second], both, {first})
-    # The worker is pinned to one core and its slot is for the other core, so no core
-    # is left.
-    check_serving(["create", "pin", second, "attach", first], both, both)
-    check_serving(["create", "attach", first], {first}, {first})
-
-
-# ---------------------------------------------------------------------------
-# Users, groups, directories
-
-
-def need_root():
-    if not is_root():
-        raise Skip("other users need root")
-
-
-def test_dropped_before_fork():
-    """a service that changes its groups and its user before it forks can serve in a
-    directory with mode 3773, and its file belongs to the directory's group"""
-    need_root()
-    with Place(0o3773, TEAM) as place:
-        code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
-                                   "attach", -1, "count", "status")
-        check((code, out[0], err) == (0, "1 0 1", ""), f"{code} {out} {err}")
-        check_file(place, "drop", NOBODY, NOBODY, "fork")
-
-
-def check_file(place, *steps):
-    with place.start(*steps, "create", "wait") as child:
-        check(child.stdout.readline() == "ready\n", "the producer is not ready")
-        [name] = os.listdir(place.path)
-        status = os.stat(f"{place.path}/{name}")
-        check((status.st_gid, stat.S_IMODE(status.st_mode)) == (TEAM, 0o640),
-              str(status))
-        child.communicate()
-
-
-def test_acl():
-    """a service without groups can serve in a directory with mode 2770 if the ACL of
-    the directory names the user of the service"""
-    need_root()
-    with Place(0o2770, TEAM) as place:
-        try:
-            os.setxattr(place.path, "system.posix_acl_access", acl_for(NOBODY))
-        except OSError as error:
-            raise Skip(f"no ACLs in {place.path}: {error}") from error
-        check_file(place, "drop", NOBODY, NOBODY, "fork")
-
-
-def acl_for(uid):
-    """Returns the ACL that setfacl -m u:UID:rwx creates from mode 0770."""
-    owner, user, group, mask, other, nobody = 1, 2, 4, 16, 32, 0xffffffff
-    entries = ((owner, 7, nobody), (user, 7, uid), (group, 7, nobody),
-               (mask, 7, nobody), (other, 0, nobody))
-    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry)
-                                           for entry in entries)
-
-
-def test_primary_group():
-    """a service whose primary group is the group of the directory can serve in a
-    directory with mode 2770"""
-    need_root()
-    with Place(0o2770, TEAM) as place:
-        check_file(place, "drop", NOBODY, TEAM, "fork")
-
-
-def test_dropped_without_a_way():
-    """a service that cannot write to the directory goes on, and prints once why its counts
-    are lost and which manual page helps"""
-    need_root()
-    with Place(0o2770, TEAM) as place:
-        code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
-                                   "attach", -1, "count", "status")
-        check((code, out[0]) == (0, f"0 {errno.EACCES} 0"), f"{code} {out}")
-        check(err.count("\n") == 1 and "Permission denied" in err
-              and "DEPLOYMENT" in err, err)
-
-
-# ---------------------------------------------------------------------------
-# Sandboxes
-
-
-def test_chroot():
-    """after a producer changes its root to an empty directory with chroot(2), its
-    threads can attach, count and add rows, and its file stays locked"""
-    need_root()
-    with Place() as place, tempfile.TemporaryDirectory() as root:
-        with place.start("create", "chroot", root, "attach", -1, "count", "rows",
-                         "wait") as child:
-            check(child.stdout.readline() == "ready\n", "the producer is not ready")
-            # A reader that connects receives HELLO from the serving thread.
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
-                reader.settimeout(20)
-                reader.connect(f"{place.path}/deployed.sock")
-                hello, *_ = socket.recv_fds(reader, 4096, 1)
-                check(len(hello) > 0, "a reader received no HELLO")
             out, err = child.communicate(timeout=60)
             check((child.returncode, err) == (0, ""), f"{out} {err}")
 
