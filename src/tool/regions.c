@@ -42,8 +42,11 @@ static bool can_be_read(const struct listed *listed) {
 static uint64_t count_rows(struct region_reader *reader) {
   uint64_t rows = 0;
   uint32_t tables = region_reader_directory(reader)->table_count;
-  for (uint32_t t = 1; t < tables; t++)
-    rows += region_reader_rows(reader, t);
+  for (uint32_t t = 1; t < tables; t++) {
+    uint32_t in_use = region_reader_rows(reader, t);
+    /* Row 0 is one only if there is no other. */
+    rows += in_use > 1 ? in_use - 1 : in_use;
+  }
   return rows;
 }
 

@@ -81,7 +81,7 @@ static void *work(void *argument) {
   uint32_t ports;
   ports = PORT;
   attach_thread(worker->region, "worker", worker->core, &slot);
-  percore_row_t row = percore_row(percore_table(slot, ports), 0);
+  percore_row_t row = percore_row(percore_table(slot, ports), 1);
   while (!__atomic_load_n(worker->stop, __ATOMIC_RELAXED)) {
     for (int i = 0; i < 1000; i++) {
       begin_section(slot);
@@ -106,7 +106,7 @@ static void produce(int say, int ask, const struct percore_table *tables,
   die_with_parent();
   if (create_region(&region, "unit", tables, count, &options) != 0)
     _exit(2);
-  if (make_row(region, PORT, "eth0", &row) != 0 || row != 0)
+  if (make_row(region, PORT, "eth0", &row) != 0 || row != 1)
     _exit(3);
   struct worker workers[2];
   pthread_t threads[2];
@@ -246,7 +246,7 @@ static void look(struct watcher *watcher) {
   assert_return_code(region_tile_init(&tile, watcher->reader, PORT + 1, 1,
                                       REGION_WANT_BIRTHS | REGION_WANT_CORES),
                      0);
-  region_tile_read(watcher->reader, &tile, 0);
+  region_tile_read(watcher->reader, &tile, 1);
   if (tile.rows == 1 && region_state(tile.generations[0]) == REGION_LIVE) {
     watcher->looks++;
     check_consistency(watcher, &tile);
@@ -333,7 +333,7 @@ static pid_t start_child(struct percore_region *region, uint32_t row,
   if (attach_thread(region, "child", PERCORE_NO_CORE, &slot) != 0)
     _exit(1);
   percore_row_t own = percore_row(percore_table(slot, ports), row);
-  percore_row_t all = percore_row(percore_table(slot, ports), 0);
+  percore_row_t all = percore_row(percore_table(slot, ports), 1);
   for (;;) {
     __atomic_store_n(&noted->begun, noted->begun + 1, __ATOMIC_SEQ_CST);
     begin_section(slot);
@@ -378,7 +378,7 @@ TEST(a_child_that_is_killed_has_counted_all_but_the_packet_in_progress) {
   for (unsigned i = 0; i <= kills; i++) {
     char name[24];
     snprintf(name, sizeof(name), "%u", i);
-    assert_int_equal(unit_row(region, 0, name), i);
+    assert_int_equal(unit_row(region, 0, name), i + 1);
   }
   for (unsigned i = 0; i < kills + AT_ONCE; i++) {
     pid_t *child = &children[i % AT_ONCE];
@@ -389,16 +389,16 @@ TEST(a_child_that_is_killed_has_counted_all_but_the_packet_in_progress) {
       assert_int_equal(waitpid(*child, &how, 0), *child);
     }
     assert_int_equal(how, SIGKILL);
-    *child = i < kills ? start_child(region, i + 1, &noted[i]) : 0;
-    assert_true(packets_of(reader, 0) >= before);
-    before = packets_of(reader, 0);
+    *child = i < kills ? start_child(region, i + 2, &noted[i]) : 0;
+    assert_true(packets_of(reader, 1) >= before);
+    before = packets_of(reader, 1);
   }
   for (unsigned i = 0; i < kills; i++) {
-    assert_in_range(packets_of(reader, i + 1), noted[i].done, noted[i].begun);
+    assert_in_range(packets_of(reader, i + 2), noted[i].done, noted[i].begun);
     assert_in_range(noted[i].begun - noted[i].done, 0, 1);
-    sum += packets_of(reader, i + 1);
+    sum += packets_of(reader, i + 2);
   }
-  assert_in_range(sum - packets_of(reader, 0), 0, kills);
+  assert_in_range(sum - packets_of(reader, 1), 0, kills);
   assert_return_code(percore_status(region, &status), errno);
   assert_int_equal(status.attaches_refused, 0);
   assert_int_equal(status.slots_attached, 0);
@@ -495,11 +495,11 @@ static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
                             uint32_t ports) {
   percore_slot_t another;
   uint32_t row;
-  percore_add(percore_row(percore_table(slot, ports), 0), PACKETS, 1000000);
+  percore_add(percore_row(percore_table(slot, ports), 1), PACKETS, 1000000);
   percore_poll(slot, 1, 0);
   if (attach_thread(region, NULL, 1, &another) != -1 || errno != ENODEV)
     _exit(1);
-  percore_add(percore_row(percore_table(another, ports), 0), PACKETS, 1000000);
+  percore_add(percore_row(percore_table(another, ports), 1), PACKETS, 1000000);
   if (make_row(region, PORT, "child", &row) != -1)
     _exit(2);
   percore_add(percore_row(percore_table(another, ports), row), PACKETS,
@@ -615,7 +615,7 @@ static void read_from_namespace(void) {
     _exit(3);
   if (region_tile_init(&tile, reader, SLOW + 1, 1, 0) != 0)
     _exit(4);
-  region_tile_read(reader, &tile, 0);
+  region_tile_read(reader, &tile, 1);
   if (tile.totals[0] != 5)
     _exit(5);
 }
@@ -631,10 +631,9 @@ TEST(a_reader_in_other_namespaces_reads_the_region) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void begin(void) {
-  alarm(900); /* ends a test that hangs */
-  unit_make_runtime_dir();
-}
+static void begin(void) { alarm(900); /* ends a test that hangs */ }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = begin, .after_all = unit_remove_runtime_dir};
+    .before_all = begin,
+    .before_each = unit_make_runtime_dir,
+    .after_each = unit_remove_runtime_dir};
