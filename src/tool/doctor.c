@@ -286,7 +286,7 @@ static void check_unreadable(struct doctor *doctor,
   bool is_harmless = error == EACCES || error == EPERM;
   const char *advice = target_advice(error);
   if (advice[0] == '\0')
-    advice = "percore regions NAME says which rule the region breaks";
+    advice = "percore regions NAME says what is wrong with it";
   doctor_say(doctor, REGIONS, "file",
              is_harmless ? VERDICT_NOTE : VERDICT_MISSING, advice, "%s: %s",
              listed->name, why[0] != '\0' ? why : "no answer");

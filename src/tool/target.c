@@ -83,14 +83,21 @@ int target_say_absent(const char *command, const char *region) {
                      region, region_runtime_dir());
 }
 
-static int say_why(const char *command, const char *region,
-                   struct region_reader *reader) {
-  int error = region_reader_errno(reader);
-  const char *advice = target_advice(error);
-  if (error == ENOENT)
-    return target_say_absent(command, region);
-  return say_failure(command, "%s%s%s", region_reader_error(reader),
-                     advice[0] != '\0' ? ": " : "", advice);
+/* Says why the first of its files cannot be read. */
+static int say_why(const char *command, const char *region) {
+  struct listing listing;
+  char why[LISTED_WHY_SIZE];
+  (void)listing_connect(&listing, region);
+  int status;
+  if (listing.len == 0) {
+    status = target_say_absent(command, region);
+  } else {
+    listed_why(why, &listing.listed[0]);
+    status =
+        say_failure(command, "cannot read %s: %s", listing.listed[0].name, why);
+  }
+  listing_free(&listing);
+  return status;
 }
 
 int target_open(const char *command, const char *region,
@@ -107,9 +114,8 @@ int target_open(const char *command, const char *region,
   region_reader_refresh(*reader);
   if (region_reader_directory(*reader) != NULL)
     return TOOL_OK;
-  say_why(command, region, *reader);
   region_reader_close(*reader);
-  return TOOL_FAILURE;
+  return say_why(command, region);
 }
 
 /* ---------------------------------------------------------------------------

@@ -434,9 +434,11 @@ def test_other_users():
                 extra_groups=groups, capture_output=True, text=True,
                 timeout=TIMEOUT, check=False, env=place.environment, cwd="/")
 
-        done = run([], "top", "demo", "-a")
-        check(done.returncode == 1 and "group" in done.stderr, done.stderr)
-        found = json.loads(run([], "regions", "--json").stdout)["regions"][0]
+        place.produce("other@a")
+        for name in ("demo", "other", "other@a"):
+            done = run([], "top", name, "-a")
+            check(done.returncode == 1 and "group" in done.stderr, done.stderr)
+        found = json.loads(run([], "regions", "demo", "--json").stdout)["regions"][0]
         check(found["state"] == "refused" and "denied" in found["why"],
               str(found))
         done = run([group], "top", "demo", "-a", "--json")
