@@ -167,9 +167,8 @@ static bool tell_change(struct region_instance *instance) {
   return true;
 }
 
-/* Logs what the producer refuses, and why. The name of a thread is any bytes.
- */
-static void tell_refusals(const struct region_producer *producer) {
+/* The name of a thread is any bytes. */
+void region_health_refusals(const struct region_producer *producer) {
   const struct region_instance *instance = producer->instance;
   struct region_refusals refusals;
   char text[512];
@@ -215,7 +214,6 @@ static void find(struct region_producer *producer) {
     instance->calm_since_ns = now_ns;
   found->alive++;
   found->stopped += region_reader_is_stopped(producer->reader);
-  tell_refusals(producer);
 }
 
 static void conclude(struct region_instance *instance) {

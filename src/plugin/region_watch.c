@@ -210,6 +210,7 @@ static void read_workers(struct region_producer *producer) {
   follow_count(region_reader_attach_refused(producer->reader),
                &producer->attaches_refused, &watch->attaches_refused);
   follow_count(adds, &producer->adds_refused, &watch->adds_refused);
+  region_health_refusals(producer);
   watch->useful.host |= config->report_host;
   (void)region_workers_read(&producer->workers, producer->reader,
                             watch->now.monotonic_ns, percore_tsc(),

@@ -517,6 +517,9 @@ void region_producer_forget(struct region_producer *producer);
 void region_health_complain(const struct region_producer *producer);
 void region_health_read(struct region_instance *instance);
 
+/* Logs what the producer refuses to its threads, and why. */
+void region_health_refusals(const struct region_producer *producer);
+
 /* Concludes a round: reports which names are silent, stale or gone
  * (region_health.c). */
 void region_health_conclude(struct region_watch *watch);
