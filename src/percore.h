@@ -356,8 +356,8 @@ struct percore_region_status {
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
   uint64_t adds_refused; /* row_add calls that found no free row or memory */
-  /* One line: why the region is not served, or what it refused and which thread
-   * is the cause; otherwise "". */
+  /* One line: why the region was not created, or what it refused and which
+   * thread is the cause; otherwise "". */
   char reason[256];
   /* Of adds_refused: calls that failed with EAGAIN, because a thread might
    * still use the removed rows. */
@@ -487,7 +487,7 @@ int percore_detach(struct percore_region *region, percore_slot_t slot);
 struct percore_reader;
 
 enum percore_reader_state {
-  PERCORE_ABSENT = 0, /* no process serves the region, or it was refused */
+  PERCORE_ABSENT = 0, /* there is no file of the region, or it was refused */
   PERCORE_ALIVE = 1,
   /* The producer has ended; its last values can still be read. */
   PERCORE_GONE = 2
@@ -500,25 +500,21 @@ enum percore_reader_state {
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
-/* Connects if the reader is not connected, and checks whether the producer is
- * alive. While the reader is not connected, also serves the regions of this
- * process for which percore_serve must be called. Blocks for at most one
- * second, if the producer is stopped, and then not again until a producer has
- * answered. While the reader has no region, starts a
- * process with clone(2) that receives the region; no fork handler runs, and
- * that process has ended when this returns 0 or 1. Returns 1 if the producer
- * has changed since the last call, 0 if it is the same, or -1 with errno;
- * percore_reader_error has the reason:
- *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
- *   EPROTO   the region breaks a rule of percore-region(7)
- *   EBUSY    a producer of the same user sent what cannot be closed */
+/* Checks whether the producer is alive. If the reader has none that is, looks
+ * for the newest file of the region. Never waits for a producer. Returns 1 if
+ * the producer has changed since the last call, 0 if it is the same, or -1 with
+ * errno; percore_reader_error has the reason:
+ *   ENOENT, ECONNRESET   there is no region, or its producer is gone
+ *   EACCES               this user may not read the file
+ *   EIO                  the file was truncated or removed
+ *   EPROTO               the region breaks a rule of percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
 percore_reader_state(const struct percore_reader *reader);
 
-/* Returns one line that describes why the reader has no region or no
- * connection, or "" if nothing is wrong. The text is valid until the next call
+/* Returns one line that describes why the reader has no region or no living
+ * producer, or "" if nothing is wrong. The text is valid until the next call
  * for this reader. */
 const char *percore_reader_error(const struct percore_reader *reader);
 

@@ -1,6 +1,6 @@
 /* A producer that takes commands from a test.
  *
- *   producer REGION[@INSTANCE] SCHEMA [polled]
+ *   producer REGION[@INSTANCE] SCHEMA
  *
  * Commands are read from standard input, one per line; each is answered by a
  * line. Tables are numbered as in the schema, and `row` answers with the number
@@ -27,7 +27,6 @@
  *   run CORE SLEEP_US                  start a runner: a thread that counts one
  *                                      packet per round forever
  *   begin CORE                         begin a section and never end it
- *   serve                              serve once, if the region is polled
  *   end                                detach and destroy the region
  */
 #include "percore.h"
@@ -352,11 +351,6 @@ static int do_reset(const char *line) {
   return percore_reset(region, PERCORE_ALL_TABLES, PERCORE_ALL_ROWS);
 }
 
-static int do_serve(const char *line) {
-  (void)line;
-  return 0;
-}
-
 static int do_end(const char *line) {
   (void)line;
   for (int core = 0; core < CORES; core++)
@@ -377,8 +371,7 @@ static const struct {
     {"adds", do_adds},   {"add", do_add},     {"set", do_set},
     {"hist", do_hist},   {"poll", do_poll},   {"sleep", do_sleep},
     {"wake", do_wake},   {"reset", do_reset}, {"run", do_run},
-    {"begin", do_begin}, {"serve", do_serve}, {"tally", do_tally},
-    {"end", do_end},
+    {"begin", do_begin}, {"tally", do_tally}, {"end", do_end},
 };
 
 static int obey(const char *line) {
@@ -391,9 +384,8 @@ static int obey(const char *line) {
   return -1;
 }
 
-static int create(char *name, const char *schema, int polled) {
+static int create(char *name, const char *schema) {
   struct percore_options options = {.size = sizeof(options)};
-  (void)polled;
   char *at = strchr(name, '@');
   if (at != NULL) {
     *at = '\0';
@@ -410,8 +402,7 @@ static int create(char *name, const char *schema, int polled) {
 
 int main(int count, char **arguments) {
   char line[1024];
-  if (count < 3 || (create(arguments[1], arguments[2], count > 3) != 0 &&
-                    errno != ETIMEDOUT)) { /* it counts, and is served later */
+  if (count < 3 || create(arguments[1], arguments[2]) != 0) {
     perror("producer");
     return 1;
   }

@@ -4,7 +4,6 @@
  *   --rows N      rows of the table `session` (default 4); 3 k packets and
  *                 1000 k bytes are counted for row k
  *   --workers N   threads that poll (default 1), on the cores allowed
- *   --polled      serve only on the command `serve`
  *   --hostile     use names of rows and threads, units and states with bytes
  *                 that would control a terminal or break JSON
  *
@@ -15,7 +14,6 @@
  *   log            print "SECONDS PACKETS,...": the packets counted on port 0,
  *                  as logged every 10 ms, with the time on CLOCK_REALTIME
  *   stop           end the workers
- *   serve          serve for 1 s
  *   stick, go      make the last worker stop polling without percore_sleep, and
  *                  poll again
  *   sleep, wake    make it stop and poll again, with percore_sleep and
@@ -297,19 +295,12 @@ static void make_region(void) {
   if (options.hostile)
     worker_fields[LINK].states = hostile_links;
   tables[SESSION].max_rows = options.rows > 0 ? options.rows : 1;
-  if (percore_create(&region, name, tables, 4, &options.region) != 0 &&
-      errno != EADDRINUSE)
+  if (percore_create(&region, name, tables, 4, &options.region) != 0)
     fail("percore_create");
   percore_core_table(region, PORT, &port_table);
   percore_core_table(region, WORKER, &worker_table);
   percore_histogram(region, PORT, LATENCY, &latency);
   add_rows();
-}
-
-static void serve_for_a_second(void) {
-  for (int i = 0; i < 100; i++) {
-    sleep_ns(10000000);
-  }
 }
 
 static void obey(const char *line) {
@@ -326,8 +317,6 @@ static void obey(const char *line) {
   }
   if (strcmp(line, "stop\n") == 0)
     stop_workers();
-  else if (strcmp(line, "serve\n") == 0)
-    serve_for_a_second();
   else if (strcmp(line, "stick\n") == 0 || strcmp(line, "go\n") == 0)
     atomic_store(&stuck, line[0] == 's');
   else if (strcmp(line, "sleep\n") == 0 || strcmp(line, "wake\n") == 0)
@@ -347,7 +336,6 @@ static void parse(int argc, char **argv) {
   static const struct option long_options[] = {
       {"rows", required_argument, NULL, 'r'},
       {"workers", required_argument, NULL, 'w'},
-      {"polled", no_argument, NULL, 'p'},
       {"hostile", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0},
   };
@@ -359,9 +347,6 @@ static void parse(int argc, char **argv) {
       break;
     case 'w':
       options.workers = atoi(optarg);
-      break;
-    case 'p':
-      ;
       break;
     case 'h':
       options.hostile = true;

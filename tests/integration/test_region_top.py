@@ -90,45 +90,6 @@ def test_rates_are_right():
     check(off_s < 0.1, f"reads were early or late by {off_s} s")
 
 
-def test_reset():
-    """after a reset, the values in percore top start at 0, and no rate is affected by
-    the reset"""
-    with RuntimeDir() as place:
-        producer = place.produce("demo", "--rows", "10")
-        with Lateness() as lateness, Child(
-                [PERCORE, "top", "demo", "-i", "0.3", "-n", "6", "--json"],
-                stdout=subprocess.PIPE, text=True,
-                env=place.environment) as top:
-            for _ in range(8):
-                time.sleep(0.2)
-                place.succeed("reset", "demo", "port")
-            said = top.communicate(timeout=TIMEOUT)[0]
-            time.sleep(0.3)
-            pairs = list(rates_and_truth(
-                producer, [json.loads(line) for line in said.splitlines()],
-                lateness))
-        say(f"{[f'{rate / truth:.3f}' for rate, truth, _ in pairs]} of the "
-            "truth under 8 resets")
-        check(errors_of(pairs)[-2] < 0.05, str(pairs))
-        check_values_after_reset(place, producer)
-
-
-def check_values_after_reset(place, producer):
-    producer.ask("stop")
-    before = int(producer.ask("port").split()[0])
-    place.succeed("reset", "demo", "port", "eth0")
-    row = row_of(place.dump("demo")["port"], "eth0")
-    check(row["values"]["rx_packets"] == row["values"]["latency"]["count"]
-          == 0 < before, str(row))
-    place.succeed("reset", "demo", "session", "10.0.0.3")
-    sessions = place.dump("demo")["session"]
-    check([row["values"]["packets"] for row in sessions["rows"]]
-          == [0, 3, 6, 0, 12, 15, 18, 21, 24, 27], str(sessions))
-    place.succeed("reset", "demo", "odd")
-    check(row_of(place.dump("demo")["odd"], "")["values"]
-          == {"errors": 0, "balance": -42}, "a gauge was reset")
-
-
 def test_useful_load_and_stuck():
     """top shows the useful load of a polling thread, and marks a thread that is stuck,
     but not a thread that sleeps"""

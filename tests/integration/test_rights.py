@@ -65,6 +65,7 @@ def command_for(*paths, user=0):
         command.append(f"--bounding-set=-all,{capabilities(bounding)}")
     if given.pop("NoNewPrivileges", None) is not None:
         command.append("--no-new-privs")
+    check(given.pop("RequiresMountsFor", None) in (None, ["/run/percore"]), "another mount")
     check(not given, f"this test does not know {given}")
     return command
 
@@ -191,7 +192,7 @@ def check_group_named(mode):
 
 
 def test_outside_the_group():
-    """A collectd that is not in the group of a region's socket logs once which group it
+    """A collectd that is not in the group of a region's file logs once which group it
     needs"""
     check_group_named(0o3775)
 
