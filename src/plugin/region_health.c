@@ -37,24 +37,26 @@ const char *region_health_group_remedy(const char *path,
   return text;
 }
 
-/* Logs once why a file is not read. c_complain is not used because it is for
+/* Logs each reason once for a region. c_complain is not used because it is for
  * collectd's own threads. */
-static void complain(struct region_producer *producer) {
+void region_health_complain(const struct region_producer *producer) {
   char remedy[REGION_REMEDY_SIZE] = "";
   struct region_instance *instance = producer->instance;
   const struct region_fault *fault = region_reader_fault(producer->reader);
-  if (fault->error == 0 || fault->error == ENOENT || instance->complained)
+  struct region_about about = {.log = &instance->watch->log,
+                               .region = instance->budget->name,
+                               .part = fault->text};
+  if (fault->error == 0 || fault->error == ENOENT)
     return;
-  const char *why = region_reader_error(producer->reader);
   if (fault->error == EACCES && fault->text[0] == '\0') /* open(2) failed */
     region_health_group_remedy(region_runtime_dir(), remedy);
-  region_warn(region_about(instance, why), "region %s is not read: %s%s%s",
-              instance->label, why, remedy,
+  region_warn(about, "region %s is not read: %s%s%s", instance->label,
+              region_reader_error(producer->reader), remedy,
               fault->error == EDQUOT ? "; raise MaxMemory" : "");
   instance->complained = true;
 }
 
-static void no_longer_complain(struct region_instance *instance) {
+void region_health_read(struct region_instance *instance) {
   if (instance->complained && region_log_takes(region_about(instance, NULL)))
     INFO("percore: region %s is now read.", instance->label);
   instance->complained = false;
@@ -165,9 +167,8 @@ static bool tell_change(struct region_instance *instance) {
   return true;
 }
 
-/* Logs what the producer refuses, and why. The name of a thread is any bytes.
- */
-static void tell_refusals(const struct region_producer *producer) {
+/* The name of a thread is any bytes. */
+void region_health_refusals(const struct region_producer *producer) {
   const struct region_instance *instance = producer->instance;
   struct region_refusals refusals;
   char text[512];
@@ -207,17 +208,12 @@ static void find(struct region_producer *producer) {
   if (producer->reader == NULL)
     return;
   instance->served_ns = now_ns;
-  if (!region_producer_is_alive(producer)) {
-    if (producer->inputs == NULL)
-      complain(producer);
+  if (!region_producer_is_alive(producer))
     return;
-  }
   if (instance->calm_since_ns == 0)
     instance->calm_since_ns = now_ns;
   found->alive++;
   found->stopped += region_reader_is_stopped(producer->reader);
-  no_longer_complain(instance);
-  tell_refusals(producer);
 }
 
 static void conclude(struct region_instance *instance) {

@@ -53,12 +53,12 @@ static struct region_producer **find_file(struct region_watch *watch,
   return link;
 }
 
-static struct region_producer *find_inode(const struct region_watch *watch,
-                                          ino_t inode) {
-  struct region_producer *producer = watch->producers;
-  while (producer != NULL && producer->inode != inode)
-    producer = producer->next;
-  return producer;
+static struct region_producer **find_inode(struct region_watch *watch,
+                                           ino_t inode) {
+  struct region_producer **link = &watch->producers;
+  while (*link != NULL && (*link)->inode != inode)
+    link = &(*link)->next;
+  return link;
 }
 
 static size_t count_of_user(const struct region_watch *watch, uid_t uid) {
@@ -187,6 +187,7 @@ static struct region_instance *find_name(struct region_watch *watch,
               "region %s and further regions are not read: at most %d names "
               "are. End producers, or use fewer names.",
               title->region, NAMES_MAX);
+  watch->list_ns = 0; /* again in the next round */
   return NULL;
 }
 
@@ -214,13 +215,14 @@ static bool is_full(struct region_watch *watch,
   bool full = watch->files >= FILES_MAX ||
               watch->producers_len >= FILES_KNOWN_MAX ||
               count_of_user(watch, uid) >= FILES_OF_USER_MAX;
-  if (full)
-    region_warn(region_about_host(watch),
-                "region %s and further regions are not read: at most %d files "
-                "are, and %d of a user. Remove those that no process uses with "
-                "percore regions --clean.",
-                title->region, FILES_MAX, FILES_OF_USER_MAX);
-  return full;
+  if (!full)
+    return false;
+  region_warn(region_about_host(watch),
+              "region %s and further regions are not read: at most %d files "
+              "are, and %d of a user. End producers, or use fewer of them.",
+              title->region, FILES_MAX, FILES_OF_USER_MAX);
+  watch->list_ns = 0; /* again in the next round */
+  return true;
 }
 
 static void make_producer(struct region_watch *watch,
@@ -245,8 +247,7 @@ static void make_producer(struct region_watch *watch,
                                        .inode = status->st_ino,
                                        .uid = status->st_uid,
                                        .reader = reader,
-                                       .met = true,
-                                       .changed = true};
+                                       .met = true};
   sstrncpy(producer->file, file, sizeof(producer->file));
   region_reader_use_allowance(reader, &instance->budget->memory);
   instance->files++;
@@ -254,17 +255,13 @@ static void make_producer(struct region_watch *watch,
   producer->next = watch->producers;
   watch->producers = producer;
   watch->producers_len++;
+  region_producer_refresh(producer);
 }
 
-/* A file that is known under another name was renamed, and counts once. */
-static void meet(struct region_watch *watch, const char *file,
-                 const struct stat *status) {
+/* Finds a place for a file that is not known. */
+static void meet_new(struct region_watch *watch, const char *file,
+                     const struct stat *status) {
   struct region_title title;
-  struct region_producer *known = find_inode(watch, status->st_ino);
-  if (known != NULL) {
-    known->met = known->changed = true;
-    return;
-  }
   if (!region_title_split(&title, file, region_title_length(file)) ||
       strcmp(title.region, BOARD_NAME) == 0) /* <Load> reports it */
     return;
@@ -282,16 +279,30 @@ static void meet(struct region_watch *watch, const char *file,
     make_producer(watch, instance, file, status);
 }
 
+/* A file that is known under another name was renamed, and counts once. One
+ * that was refused is tried again if `tries` is set. */
+static void meet(struct region_watch *watch, const char *file,
+                 const struct stat *status, bool tries) {
+  struct region_producer **known = find_inode(watch, status->st_ino);
+  if (*known != NULL && !((*known)->refused && tries)) {
+    (*known)->met = true;
+    return;
+  }
+  if (*known != NULL)
+    remove_file(watch, known);
+  meet_new(watch, file, status);
+}
+
 /* Returns false if it is unknown what the name stands for. */
 static bool meet_named(struct region_watch *watch, int directory,
-                       const char *file) {
+                       const char *file, bool tries) {
   struct stat status;
   if (region_title_length(file) == 0)
     return true;
   if (fstatat(directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0)
     return errno == ENOENT;
   if (S_ISREG(status.st_mode))
-    meet(watch, file, &status);
+    meet(watch, file, &status, tries);
   return true;
 }
 
@@ -353,6 +364,7 @@ static void forget_unmet(struct region_watch *watch) {
 static void list(struct region_watch *watch) {
   struct stat status;
   const struct dirent *file;
+  bool tries = watch->list_ns != 0; /* not if the last list was incomplete */
   ask_for_notices(watch);
   watch->list_ns = watch->now.monotonic_ns;
   watch->directory_ns = 0;
@@ -369,7 +381,7 @@ static void list(struct region_watch *watch) {
     producer->met = false;
   bool is_whole = true;
   while (errno = 0, (file = readdir(directory)) != NULL)
-    is_whole &= meet_named(watch, dirfd(directory), file->d_name);
+    is_whole &= meet_named(watch, dirfd(directory), file->d_name, tries);
   is_whole &= errno == 0;
   closedir(directory);
   if (is_whole)
@@ -399,7 +411,7 @@ static bool take_notice(struct region_watch *watch, int directory,
   if (event->len > 0 && event->mask & GOES)
     go(watch, event->name);
   return event->len == 0 || !(event->mask & COMES) ||
-         meet_named(watch, directory, event->name);
+         meet_named(watch, directory, event->name, true);
 }
 
 /* Returns false if the directory must be listed. */

@@ -158,6 +158,7 @@ void region_sum_choose(struct region_sum *sum) {
     region_candidates_cut(input);
     for (size_t i = 0; i < input->candidates_len; i++)
       propose(input, &input->candidates[i]);
+    region_reader_pause(input->producer->reader);
   }
   choose(sum);
   for (input = sum->inputs; input != NULL; input = input->next_of_sum)

@@ -210,6 +210,7 @@ static void read_workers(struct region_producer *producer) {
   follow_count(region_reader_attach_refused(producer->reader),
                &producer->attaches_refused, &watch->attaches_refused);
   follow_count(adds, &producer->adds_refused, &watch->adds_refused);
+  region_health_refusals(producer);
   watch->useful.host |= config->report_host;
   (void)region_workers_read(&producer->workers, producer->reader,
                             watch->now.monotonic_ns, percore_tsc(),
@@ -254,6 +255,7 @@ static void came(struct region_producer *producer) {
                               .from_zero = producer->from_zero,
                               .start_ns = start_of(producer)};
   producer->instance->found.came++;
+  region_health_read(producer->instance);
   warn_of_unknown_tables(producer);
 }
 
@@ -361,17 +363,33 @@ static void refresh(struct region_producer *producer) {
     went(producer);
 }
 
-static void look_after(struct region_producer *producer) {
-  producer->looked_in = producer->watch->round;
-  producer->changed = false;
-  if (!producer->ended)
-    refresh(producer);
-  bool is_certain =
-      producer->ended || region_reader_errno(producer->reader) == 0;
-  if (producer->inputs != NULL && is_certain)
-    read_on(producer);
+/* True if it makes no sense to try the file again in the next round. */
+static bool is_refused(const struct region_producer *producer) {
+  int error = region_reader_errno(producer->reader);
+  return error == EPROTO || error == ENOTSUP || error == EACCES ||
+         error == EPERM || error == ELOOP || error == ENOENT || error == EAGAIN;
+}
+
+void region_producer_refresh(struct region_producer *producer) {
+  refresh(producer);
+  if (producer->inputs != NULL)
+    return;
+  region_health_complain(producer);
+  producer->refused = is_refused(producer);
+  if (producer->refused)
+    region_producer_forget(producer);
   else
     region_reader_pause(producer->reader);
+}
+
+static void look_after(struct region_producer *producer) {
+  producer->looked_in = producer->watch->round;
+  if (!producer->ended)
+    region_producer_refresh(producer);
+  if (producer->inputs == NULL)
+    return;
+  if (producer->ended || region_reader_errno(producer->reader) == 0)
+    read_on(producer);
   if (producer->ended && !is_underway(producer) && !producer->missed)
     region_producer_forget(producer);
 }
@@ -379,11 +397,6 @@ static void look_after(struct region_producer *producer) {
 static void look_after_known(struct region_producer *producer) {
   if (producer->inputs != NULL)
     look_after(producer);
-}
-
-/* True if the file breaks a rule, as it will again unless it changes. */
-static bool is_refused(const struct region_producer *producer) {
-  return region_reader_errno(producer->reader) == EPROTO && !producer->changed;
 }
 
 /* Gives turns to the regions that are not read completely, until `end_ns`. What
@@ -409,7 +422,7 @@ static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
     for (struct region_producer *producer = watch->producers;
          producer != NULL && has_time; producer = producer->next)
       if (producer->looked_in + (uint64_t)waited < watch->round &&
-          producer->reader != NULL && !is_refused(producer)) {
+          producer->reader != NULL) {
         look_after(producer);
         has_time = region_watch_now_ns(watch) <= end_ns;
       }

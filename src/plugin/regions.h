@@ -289,7 +289,7 @@ struct region_instance {
 struct region_producer {
   struct region_producer *next;
   struct region_watch *watch;
-  /* NULL: its last counts were read */
+  /* NULL: its last counts were read, or it was refused */
   struct region_instance *instance;
   char file[NAME_MAX + 1];
   uint64_t key; /* of the file's name */
@@ -307,7 +307,7 @@ struct region_producer {
   struct region_workers workers;
   bool from_zero; /* none of the producer's counts have been reported */
   bool met;       /* the last list of the directory has it */
-  bool changed;   /* its name or content, since it was looked after */
+  bool refused;   /* it is tried again when it changes, or in a minute */
 };
 
 struct region_watch {
@@ -506,8 +506,19 @@ region_producer_is_alive(const struct region_producer *producer) {
 
 void region_producer_free_inputs(struct region_producer *producer);
 
+/* Opens the producer's file, or looks whether the producer is alive. If the
+ * file is refused, says why, and gives its place to others. */
+void region_producer_refresh(struct region_producer *producer);
+
 /* Frees what is needed to read the producer, but remembers its file. */
 void region_producer_forget(struct region_producer *producer);
+
+/* Logs why a file is not read, and that it is read after all. */
+void region_health_complain(const struct region_producer *producer);
+void region_health_read(struct region_instance *instance);
+
+/* Logs what the producer refuses to its threads, and why. */
+void region_health_refusals(const struct region_producer *producer);
 
 /* Concludes a round: reports which names are silent, stale or gone
  * (region_health.c). */

@@ -1,6 +1,6 @@
 /* reader.h: reads regions, for the plugin, the tool and percore_open.
  *
- *   region_reader    one producer's region: connection, directory, liveness
+ *   region_reader    one producer's region: file, directory, liveness
  *   region_tile      cells of some rows of a table, read together
  *
  * A caller that must not lose any count does this whenever it reads:

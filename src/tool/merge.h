@@ -51,7 +51,7 @@ struct merge {
   bool *added;
 };
 
-/* Connects to a region as target_open does. A name without an instance stands
+/* Opens a region as target_open does. A name without an instance stands
  * for all of its instances, if there are any. */
 int merge_open(struct merge *merge, const char *command, const char *region,
                bool each);

@@ -38,7 +38,7 @@ void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
 #define SIZE_TEXT_SIZE 32
 void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 
-/* Returns advice for a connection that failed with this errno, or "" if
+/* Returns advice for a reading that failed with this errno, or "" if
  * percore has no advice for it. */
 const char *target_advice(int error);
 
