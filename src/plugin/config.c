@@ -145,7 +145,7 @@ static int read_sys_root(void *into, const struct config_option *option,
 }
 
 /* ---------------------------------------------------------------------------
- * Options of <Load> and <LoadAverage>
+ * Options of <Load>
  */
 
 static int read_board(void *into, const struct config_option *option,
@@ -198,32 +198,6 @@ static bool is_event(const char *text) {
   return slash != NULL && slash > text && length < 256 &&
          text[length - 1] == '/' && slash + 2 <= text + length - 1 &&
          strchr(slash + 1, '/') == text + length - 1 && text[0] != '.';
-}
-
-static int add_period(struct figures_options *figures, double period_s) {
-  for (size_t i = 0; i < figures->periods_len; i++)
-    if (figures->period_s[i] == period_s)
-      return 0;
-  if (figures->periods_len == FIGURES_PERIODS_MAX)
-    return -1;
-  figures->period_s[figures->periods_len++] = period_s;
-  return 0;
-}
-
-static int read_period(void *into, const struct config_option *option,
-                       const oconfig_item_t *item) {
-  struct config *config = into;
-  if (item->children_num != 0 || item->values_num < 1)
-    return config_option_refuse(option, item, NULL);
-  for (int i = 0; i < item->values_num; i++) {
-    const oconfig_value_t *value = &item->values[i];
-    if (!config_is_whole(value, option))
-      return config_option_refuse(option, item, NULL);
-    if (add_period(&config->sampler.figures, value->value.number) != 0)
-      return config_option_refuse(option, item,
-                                  "at most 13 further periods are allowed");
-  }
-  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -279,18 +253,6 @@ static const struct config_option load_options[] = {
     {.key = NULL},
 };
 
-static const struct config_option load_average_options[] = {
-    {.key = "Period",
-     .read = read_period,
-     .allowed =
-         "whole seconds from 10 to 3600, at most 13 of them, without quotes",
-     .min = 10,
-     .max = 3600},
-    BOOLEAN("RunQueue", sampler.figures.run_queue),
-    BOOLEAN("CountBlocked", sampler.figures.count_blocked),
-    {.key = NULL},
-};
-
 static bool is_method(const char *text) {
   return wake_method_of(text) != WAKE_ANY;
 }
@@ -338,7 +300,6 @@ static const struct config_option plugin_options[] = {
            70368744177664),
     BOOLEAN("SendNotifications", send_notifications),
     BLOCK("Load", config_block, load_options),
-    BLOCK("LoadAverage", config_block, load_average_options),
     BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
     BLOCK("Pollers", read_pollers, poller_options),
     {.key = "Region",
@@ -365,11 +326,7 @@ void config_init(struct config *config) {
       .send_notifications = true,
       .sampler = {.engine = {.source = SOURCE_AUTO,
                              .isolated_cores = ISOLATED_CORES_IDLE,
-                             .raise_limit = true},
-                  .figures = {.period_s = {60, 300, 900},
-                              .periods_len = CONFIG_PERIODS_STANDARD,
-                              .run_queue = true,
-                              .count_blocked = true}},
+                             .raise_limit = true}},
       .load = {.report_per_core = true,
                .report_host = true,
                .use_bpf = true,

@@ -28,10 +28,6 @@
 #include "poller/poller.h"
 #include "region_config.h"
 
-/* How many load averages are always computed: those over 60, 300 and 900 s,
- * which are dispatched as one value of type `load`. */
-#define CONFIG_PERIODS_STANDARD 3
-
 /* The options of <Plugin percore>. */
 struct config {
   struct core_set cores; /* empty: all cores, looked up again at each sample */
@@ -43,9 +39,8 @@ struct config {
   double max_memory; /* for regions, in bytes */
   bool send_notifications;
 
-  /* <LoadAverage>, and those options of <Load> that the sampler itself needs.
-   * They are stored directly in the sampler's options, which
-   * config_sampler_options completes. */
+  /* The options of <Load> that the sampler itself needs are stored directly in
+   * its options, which config_sampler_options completes. */
   struct sampler_options sampler;
 
   /* All other options of <Load>. */

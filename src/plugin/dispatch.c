@@ -93,32 +93,16 @@ static void put_metrics(struct out *out, const struct metric *metrics,
       put_metric(out, &metrics[i], (const char *)figures + metrics[i].figure);
 }
 
-/* Puts load averages. The averages over the standard periods are one value with
- * three data sources; the average over each additional period is a separate
- * value, in percent of `whole`, or as it is if that is 0. */
+/* Puts load averages: one value with three data sources. */
 static void put_load_averages(struct out *out, const double *average,
-                              const char *name, double ceiling, int whole) {
-  const struct snapshot *snapshot = out->snapshot;
-  double value[FIGURES_PERIODS_MAX];
-  for (size_t i = 0; i < snapshot->periods_len; i++)
-    value[i] = fmin(scaled(average[i], PLAIN), ceiling);
-
-  if (snapshot->periods_len >= CONFIG_PERIODS_STANDARD &&
-      isfinite(average[0]) && isfinite(average[1]) && isfinite(average[2]))
-    put_values(&out->list, "load", name,
-               (value_t[]){{.gauge = value[0]},
-                           {.gauge = value[1]},
-                           {.gauge = value[2]}},
-               CONFIG_PERIODS_STANDARD);
-  for (size_t i = CONFIG_PERIODS_STANDARD; i < snapshot->periods_len; i++) {
-    char instance[LOADAVG_NAME_SIZE];
-    loadavg_name(instance, name[0] != '\0' ? name : "load",
-                 snapshot->period_s[i]);
-    if (whole > 0)
-      put_figure(out, "percent", instance, average[i] / whole, PERCENT);
-    else
-      put_figure(out, "gauge", instance, average[i], PLAIN);
+                              const char *name, double ceiling) {
+  value_t value[LOADAVG_PERIODS];
+  for (size_t i = 0; i < LOADAVG_PERIODS; i++) {
+    if (!isfinite(average[i]))
+      return;
+    value[i].gauge = fmin(scaled(average[i], PLAIN), ceiling);
   }
+  put_values(&out->list, "load", name, value, LOADAVG_PERIODS);
 }
 
 /* ---------------------------------------------------------------------------
@@ -195,7 +179,7 @@ static void put_core_load(struct out *out, const struct core_figures *core) {
 
 static void put_core_averages(struct out *out,
                               const struct core_figures *core) {
-  put_load_averages(out, core->load_average, "", 1, 1);
+  put_load_averages(out, core->load_average, "", 1);
   if (out->config->load.sample_interval_s > 0) {
     put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
     put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
@@ -273,17 +257,14 @@ static void put_sets(struct out *out) {
 }
 
 static void put_host(struct out *out) {
-  const struct config *config = out->config;
   const struct snapshot *snapshot = out->snapshot;
   const struct host_figures *host = &snapshot->host;
-  if (!config->load.report_host)
+  if (!out->config->load.report_host)
     return;
   put_sets(out);
   put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
-  put_load_averages(out, host->load_average, "", CORES_MAX,
-                    snapshot->self.cores_online);
-  if (config->sampler.figures.run_queue)
-    put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX, 0);
+  put_load_averages(out, host->load_average, "", CORES_MAX);
+  put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
   put_figure(out, "gauge", "hidden", host->hidden, POINTS);
   if (snapshot->hypervisor)
     put_figure(out, "percent", "steal", host->steal, PERCENT);

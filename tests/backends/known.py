@@ -43,7 +43,6 @@ def _core_metrics(core):
     yield metric('percent', 'load_peak', lambda k: busy + 2 + k % 3)
     yield metric('percent', 'load_trough', lambda k: busy / 2)
     yield metric('load', '', lambda k: (busy / 100, 0.31 * core, busy / 256))
-    yield metric('percent', 'load_10s', lambda k: busy / 64)
     yield metric('gauge', 'hidden', lambda k: core - 1.25)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
@@ -88,7 +87,6 @@ def _host_metrics():
     yield metric('load', '', lambda k: (1.42, 1.25, 1.125))
     yield metric('load', 'runqueue', lambda k: (2.5, 2.25, 2.0))
     yield metric('gauge', 'hidden', lambda k: -0.5)
-    yield metric('percent', 'load_10s', lambda k: 38.25)
     yield metric('percent', 'steal', lambda k: 0.375)
 
 

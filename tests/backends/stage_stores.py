@@ -31,9 +31,6 @@ PERCORE_OPTIONS = '''
     ReportFrequency true
     ReportCStates true
   </Load>
-  <LoadAverage>
-    Period 10
-  </LoadAverage>
 '''
 
 

@@ -2,7 +2,6 @@
 #include "plugin_unit.h"
 
 #define LOAD(lines) "<Load>\n" lines "\n</Load>"
-#define AVERAGE(lines) "<LoadAverage>\n" lines "\n</LoadAverage>"
 #define A_32 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static void assert_cores(const struct core_set *cores, const char *expected) {
@@ -23,12 +22,6 @@ TEST(without_options_every_default_is_as_documented) {
   assert_null(options.engine.event);
   assert_true(options.engine.base_frequency_hz == 0);
   assert_int_equal(options.sample_interval_ns, 0);
-  assert_int_equal(options.figures.periods_len, 3);
-  assert_true(options.figures.period_s[0] == 60);
-  assert_true(options.figures.period_s[1] == 300);
-  assert_true(options.figures.period_s[2] == 900);
-  assert_true(options.figures.run_queue);
-  assert_true(options.figures.count_blocked);
   assert_false(options.figures.cstates);
   assert_int_equal(options.figures.groups_len, 0);
   assert_int_equal(config.max_values, 100000);
@@ -137,12 +130,7 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
                   "  ReportSchedstat true\n"
                   "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
-                  "</Load>\n"
-                  "<LoadAverage>\n"
-                  "  Period 10 1800\n"
-                  "  RunQueue false\n"
-                  "  CountBlocked false\n"
-                  "</LoadAverage>\n");
+                  "</Load>\n");
   struct sampler_options options;
   config_sampler_options(&config, &options);
   assert_cores(options.engine.cores, "0-3,8");
@@ -170,11 +158,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_true(options.figures.schedstat);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
-  assert_int_equal(options.figures.periods_len, 5);
-  assert_true(options.figures.period_s[3] == 10);
-  assert_true(options.figures.period_s[4] == 1800);
-  assert_false(options.figures.run_queue);
-  assert_false(options.figures.count_blocked);
   assert_int_equal(fake.lines_len, 0);
 }
 
@@ -207,8 +190,6 @@ TEST(every_good_value_is_accepted) {
       LOAD("SampleInterval 0.05"),
       LOAD("SampleInterval 60"),
       LOAD("BaseFrequency 1000000"),
-      AVERAGE("Period 10"),
-      AVERAGE("Period 3600 60 60"),
       "<Load>\n</Load>",
       "<Map \"/a/c\">\nFieldAt \"rx_packets\" 0 8\n</Map>",
       "<Map \"/a/b\">\nRowName \"drop\" \"pass to the stack\"\n</Map>",
@@ -285,15 +266,7 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {LOAD("ReportCStates 7"), "ReportCStates", "7", "true"},
       {"<Load \"x\">\n</Load>", "Load", "\"x\"", "block"},
       {"Load true", "Load", "true", "block"},
-      {"LoadAverage 5", "LoadAverage", "5", "block"},
       {"<Cores \"0\">\nA 1\n</Cores>", "Cores", "\"0\"", "one list"},
-      {AVERAGE("Period 9"), "Period", "9", "10 to 3600"},
-      {AVERAGE("Period 10 3601"), "Period", "10 3601", "10 to 3600"},
-      {AVERAGE("Period 10.5"), "Period", "10.5", "10 to 3600"},
-      {AVERAGE("Period"), "Period", "without a value", "10 to 3600"},
-      {"<LoadAverage>\nPeriod 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
-       "</LoadAverage>",
-       "Period", "22 23", "at most 13"},
       {"WakeLatency true", "WakeLatency", "true", "block"},
       {"<WakeLatency 3>\n</WakeLatency>", "WakeLatency", "3", "block"},
       {"<WakeLatency>\nCores \"x\"\n</WakeLatency>", "Cores", "\"x\"",
@@ -314,8 +287,6 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"<Map \"/a/b\">\nField \"Rx\"\n</Map>", "Field", "\"Rx\"", "lower-case"},
       {"<Map \"/a/b\">\nField \"" A_32 A_32 "\"\n</Map>", "Field",
        "\"" A_32 A_32 "\"", "lower-case"},
-      {AVERAGE("RunQueue 2"), "RunQueue", "2", "true"},
-      {AVERAGE("CountBlocked 2"), "CountBlocked", "2", "true"},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     forget_config();
@@ -353,17 +324,13 @@ TEST(host_perf_without_a_sysroot_is_a_warning) {
 }
 
 TEST(several_blocks_add_up) {
-  assert_accepted("Cores \"0-3\"\nGroup \"a\" \"0\"\n"
-                  "<LoadAverage>\nPeriod 10\n</LoadAverage>\n");
+  assert_accepted("Cores \"0-3\"\nGroup \"a\" \"0\"\n");
   assert_accepted("Cores \"2-5\"\nGroup \"b\" \"4\"\nGroup \"a\" \"1\"\n"
-                  "<LoadAverage>\nPeriod 20 10 900\n</LoadAverage>\n"
                   "<Load>\nReportHidden true\n</Load>\n");
   assert_cores(&config.cores, "0-5");
   assert_int_equal(config.groups_len, 2);
   assert_cores(&config.groups[0].cores, "0-1");
   assert_cores(&config.groups[1].cores, "4");
-  assert_int_equal(config.sampler.figures.periods_len, 5);
-  assert_true(config.sampler.figures.period_s[4] == 20);
   assert_true(config.load.report_hidden);
 }
 
