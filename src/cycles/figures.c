@@ -26,9 +26,9 @@ struct core_windows {
   uint64_t averaged_ns;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
-  /* The last values from /proc/schedstat; wait_time_ns is 0 before the first
+  /* The last run time in /proc/schedstat; read_ns is 0 before the first
    * reading. */
-  uint64_t wait_time_ns, wait_ns, run_ns;
+  uint64_t read_ns, run_ns;
 };
 
 struct figures {
@@ -70,16 +70,6 @@ static void start_run_queue(struct figures *figures) {
     loadavg_start(&figures->run_queue[i], kernel[i]);
 }
 
-static void try_schedstat(struct figures *figures) {
-  const struct engine_options *options = &figures->engine->options;
-  int status = schedstat_read(&figures->schedstat, options->machine);
-  if (status != 0)
-    journal_say(&options->journal, JOURNAL_NOTICE,
-                "switches and waiting tasks are unavailable: /proc/schedstat: "
-                "%s; use a kernel with CONFIG_SCHEDSTATS",
-                strerror(-status));
-}
-
 struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine) {
   struct figures *figures = calloc(1, sizeof(*figures));
@@ -89,8 +79,6 @@ struct figures *figures_open(const struct figures_options *options,
   figures->engine = engine;
   if (options->softirq)
     figures->softirq = softirq_time_open(engine);
-  if (options->schedstat)
-    try_schedstat(figures);
   start_run_queue(figures);
   figures->run_queue_ns = engine->time_ns;
   return figures;
@@ -263,23 +251,19 @@ static void schedstat_interval(const struct figures *figures,
                                struct core_windows *windows,
                                struct core_figures *core) {
   const struct schedstat *stat = &figures->schedstat;
-  core->running = core->waiting = core->switches = NAN;
+  core->running = NAN;
   if (!figures->has_schedstat || !core->online ||
       !core_set_has(&stat->cores, core->core)) {
-    windows->wait_time_ns = 0;
+    windows->read_ns = 0;
     return;
   }
-  const struct schedstat_row *row = &stat->rows[core->core];
+  uint64_t run_ns = stat->run_ns[core->core];
   uint64_t now_ns = figures->engine->time_ns;
-  double wall_ns = (double)(now_ns - windows->wait_time_ns);
-  if (windows->wait_time_ns != 0 && row->wait_ns >= windows->wait_ns)
-    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns), wall_ns);
-  if (windows->wait_time_ns != 0 && row->run_ns >= windows->run_ns)
-    core->running = ratio((double)(row->run_ns - windows->run_ns), wall_ns);
-  core->switches = (double)row->switches;
-  windows->wait_ns = row->wait_ns;
-  windows->run_ns = row->run_ns;
-  windows->wait_time_ns = now_ns;
+  double wall_ns = (double)(now_ns - windows->read_ns);
+  if (windows->read_ns != 0 && run_ns >= windows->run_ns)
+    core->running = ratio((double)(run_ns - windows->run_ns), wall_ns);
+  windows->run_ns = run_ns;
+  windows->read_ns = now_ns;
 }
 
 /* Reads the files and maps that each describe all cores. */

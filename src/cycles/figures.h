@@ -21,7 +21,7 @@ struct figures_group {
 
 struct figures_options {
   bool cstates;
-  bool schedstat;
+  bool schedstat; /* core_figures.running */
   bool softirq;
   const struct figures_group *groups; /* must outlive the figures */
   size_t groups_len;
@@ -68,8 +68,6 @@ struct core_figures {
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
   double running;      /* share of time in which tasks ran, by the scheduler */
-  double waiting;      /* mean number of tasks that waited for the core */
-  double switches;     /* how many times a task began to run, since boot */
   struct softirq_shares softirq;
   double counter_running; /* time_running / time_enabled of the source */
   struct cpuidle cstates;

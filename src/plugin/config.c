@@ -236,7 +236,6 @@ static const struct config_option load_options[] = {
                   "\"0x1a8\""),
     NUMBER("BaseFrequency", sampler.engine.base_frequency_hz,
            "a frequency in Hz", 1000000, 100000000000),
-    BOOLEAN("UseBPF", load.use_bpf),
     {.key = "Board",
      .read = read_board,
      .allowed = "\"group\", \"all\" or \"off\""},
@@ -247,7 +246,6 @@ static const struct config_option load_options[] = {
     BOOLEAN("ReportHidden", load.report_hidden),
     BOOLEAN("ReportTime", load.report_time),
     BOOLEAN("ReportFrequency", sampler.engine.frequency),
-    BOOLEAN("ReportSchedstat", sampler.figures.schedstat),
     BOOLEAN("ReportSoftirq", sampler.figures.softirq),
     BOOLEAN("ReportCStates", sampler.figures.cstates),
     {.key = NULL},
@@ -298,7 +296,6 @@ static const struct config_option plugin_options[] = {
     INTEGER("MaxValues", max_values, 1, 10000000),
     NUMBER("MaxMemory", max_memory, "a number of bytes", 1048576,
            70368744177664),
-    BOOLEAN("SendNotifications", send_notifications),
     BLOCK("Load", config_block, load_options),
     BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
     BLOCK("Pollers", read_pollers, poller_options),
@@ -323,13 +320,11 @@ void config_init(struct config *config) {
   *config = (struct config){
       .max_values = MAX_VALUES_DEFAULT,
       .max_memory = MAX_MEMORY_DEFAULT,
-      .send_notifications = true,
       .sampler = {.engine = {.source = SOURCE_AUTO,
                              .isolated_cores = ISOLATED_CORES_IDLE,
                              .raise_limit = true}},
       .load = {.report_per_core = true,
                .report_host = true,
-               .use_bpf = true,
                .board = BOARD_GROUP},
       .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
@@ -357,7 +352,6 @@ void config_sampler_options(const struct config *config,
   *options = config->sampler;
   options->engine.cores = config_cores(&config->cores);
   options->engine.hardware = config->sys_root == NULL || config->host_perf;
-  options->engine.no_bpf = !config->load.use_bpf;
   options->figures.softirq &= config->load.report_per_core;
   options->figures.groups = config->groups;
   options->figures.groups_len = config->groups_len;

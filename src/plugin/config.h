@@ -37,7 +37,6 @@ struct config {
   bool host_perf;
   int max_values;
   double max_memory; /* for regions, in bytes */
-  bool send_notifications;
 
   /* The options of <Load> that the sampler itself needs are stored directly in
    * its options, which config_sampler_options completes. */
@@ -51,7 +50,6 @@ struct config {
     bool report_self; /* all figures of percore itself */
     bool report_hidden;
     bool report_time;
-    bool use_bpf;
     enum board_readers board; /* who may read the board */
   } load;
 

@@ -28,7 +28,6 @@ enum scale {
   POINTS, /* a difference of shares, shown in percentage points; may be negative
            */
   PLAIN,  /* unchanged; negative figures become NAN */
-  COUNT,  /* a counter, dispatched as DERIVE */
   NUMBER, /* an int, unchanged */
   TOTAL,  /* a uint64_t, dispatched as DERIVE */
 };
@@ -66,18 +65,12 @@ static void put_figure(struct out *out, const char *type,
 static void put_metric(struct out *out, const struct metric *metric,
                        const void *at) {
   const char *type = metric->type, *type_instance = metric->type_instance;
-  double figure;
   switch (metric->scale) {
   case TOTAL:
     put_derive(&out->list, type, type_instance, *(const uint64_t *)at);
     break;
   case NUMBER:
     put_figure(out, type, type_instance, *(const int *)at, PLAIN);
-    break;
-  case COUNT:
-    figure = *(const double *)at;
-    if (figure <= GAUGE_MAX) /* false for NAN */
-      put_derive(&out->list, type, type_instance, (uint64_t)figure);
     break;
   default:
     put_figure(out, type, type_instance, *(const double *)at, metric->scale);
@@ -117,9 +110,6 @@ static const struct metric core_details[] = {
     {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(load.report_hidden)},
     {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(sampler.engine.frequency)},
-    {"contextswitch", "", COUNT, CORE(switches),
-     WHEN(sampler.figures.schedstat)},
-    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
     {"percent", "softirq_all", PERCENT, CORE(softirq.all),
      WHEN(sampler.figures.softirq)},
 };

@@ -171,9 +171,8 @@ static int start_sampler(void) {
   config_sampler_options(&plugin.config, &options);
   options.interval_ns = plugin.interval_ns;
   options.engine.machine = plugin.machine;
-  options.engine.journal = (struct journal){
-      .write = write_journal,
-      .change = plugin.config.send_notifications ? notify : NULL};
+  options.engine.journal =
+      (struct journal){.write = write_journal, .change = notify};
   options.publish = publish;
 
   int status = sampler_start(&plugin.sampler, &options);

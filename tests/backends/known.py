@@ -52,8 +52,6 @@ def _core_metrics(core):
     for name, share in (('hardirq', 1.5), ('softirq_all', 12.5),
                         ('softirq_net_rx', 9.25), ('softirq_timer', 3.25)):
         yield metric('percent', name, lambda k, share=share: share + core / 8)
-    yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
-    yield metric('gauge', 'waiting', lambda k: 0.125 * core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     for name, latency_s in (('wake_p50', 2e-5), ('wake_p99', 4e-5), ('wake_p99_9', 8e-5),
                             ('intr_p50', 3e-5), ('intr_p99', 5e-5), ('intr_p99_9', 9e-5),

@@ -17,7 +17,6 @@ TEST(without_options_every_default_is_as_documented) {
   assert_null(options.engine.cores);
   assert_true(options.engine.hardware);
   assert_int_equal(options.engine.source, SOURCE_AUTO);
-  assert_false(options.engine.no_bpf);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_IDLE);
   assert_null(options.engine.event);
   assert_true(options.engine.base_frequency_hz == 0);
@@ -26,7 +25,6 @@ TEST(without_options_every_default_is_as_documented) {
   assert_int_equal(options.figures.groups_len, 0);
   assert_int_equal(config.max_values, 100000);
   assert_true(config.max_memory == 1 << 30);
-  assert_true(config.send_notifications);
   assert_true(config.load.report_per_core);
   assert_true(config.load.report_host);
   assert_false(config.sampler.engine.bounds);
@@ -112,10 +110,8 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
                   "HostPerf true\n"
                   "MaxValues 5000\n"
                   "MaxMemory 8589934592\n"
-                  "SendNotifications false\n"
                   "<Load>\n"
                   "  Source \"event\"\n"
-                  "  UseBPF false\n"
                   "  Event \"armv8_pmuv3/cnt_cycles/\"\n"
                   "  BaseFrequency 1000000000\n"
                   "  IsolatedCores \"skip\"\n"
@@ -127,7 +123,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
                   "  ReportHidden true\n"
                   "  ReportTime true\n"
                   "  ReportFrequency true\n"
-                  "  ReportSchedstat true\n"
                   "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
                   "</Load>\n");
@@ -141,9 +136,7 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_true(options.engine.hardware);
   assert_int_equal(config.max_values, 5000);
   assert_true(config.max_memory == 8589934592.);
-  assert_false(config.send_notifications);
   assert_int_equal(options.engine.source, SOURCE_EVENT);
-  assert_true(options.engine.no_bpf);
   assert_string_equal(options.engine.event, "armv8_pmuv3/cnt_cycles/");
   assert_true(options.engine.base_frequency_hz == 1e9);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);
@@ -155,7 +148,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_true(config.load.report_hidden);
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
-  assert_true(options.figures.schedstat);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
   assert_int_equal(fake.lines_len, 0);
@@ -169,14 +161,13 @@ TEST(every_good_value_is_accepted) {
       "Cores \"0-14:1/2\"",
       "Group \"a\" \"0\"",
       "Group \"A-9_z\" 3",
-      "SysRoot \"/\"",
+      "sysroot \"/\"",
       "SysRoot \"/host\"\nHostPerf \"yes\"",
       "HostPerf \"off\"",
       "MaxValues 1",
       "MaxValues 10000000",
       "MaxMemory 1048576",
       "MaxMemory 70368744177664",
-      "sendnotifications true",
       LOAD("Source \"auto\""),
       LOAD("Source \"mperf\""),
       LOAD("Source \"ref-cycles\""),
@@ -231,7 +222,6 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"HostPerf 1", "HostPerf", "1", "true or false"},
       {"HostPerf \"perhaps\"", "HostPerf", "\"perhaps\"", "true or false"},
       {"HostPerf true true", "HostPerf", "true true", "true or false"},
-      {"SendNotifications 0", "SendNotifications", "0", "true or false"},
       {"MaxValues 0", "MaxValues", "0", "1 to 10000000"},
       {"MaxValues -5", "MaxValues", "-5", "1 to 10000000"},
       {"MaxValues 1.5", "MaxValues", "1.5", "1 to 10000000"},

@@ -40,8 +40,6 @@ static void fill_core(struct core_figures *core, int number) {
       .steal = 0.01,
       .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
-      .waiting = 0.75,
-      .switches = 12345,
       .softirq = {.all = 0.35,
                   .kind = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025, NAN,
                            0.015}},
@@ -117,7 +115,7 @@ static void report_everything(void) {
   config.load.report_hidden = config.load.report_self = true;
   config.load.report_time = config.sampler.figures.softirq = true;
   config.sampler.engine.frequency = true;
-  config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
+  config.sampler.figures.cstates = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -130,8 +128,7 @@ static void assert_value(const char *identifier, double expected) {
   if (value == NULL)
     fail_msg("%s was not dispatched", identifier);
   bool derive = strcmp(value->list.type, "derive") == 0 ||
-                strcmp(value->list.type, "operations") == 0 ||
-                strcmp(value->list.type, "contextswitch") == 0;
+                strcmp(value->list.type, "operations") == 0;
   double got =
       derive ? (double)value->values[0].derive : value->values[0].gauge;
   if (fabs(got - expected) > 1e-9 * fmax(1, fabs(expected)))
@@ -290,8 +287,6 @@ TEST(every_option_adds_its_values) {
   assert_value("percore_host-node0/percent-softirq_min", 10);
   assert_value("percore_host-node1/percent-irq_max", 40);
   assert_value("percore_host-node1/percent-iowait_stddev", 5);
-  assert_value("percore-0/gauge-waiting", 0.75);
-  assert_value("percore-0/contextswitch", 12345);
   assert_value("percore-0/cpufreq", 2.5e9);
   assert_value("percore-0/percent-idle_poll", 2);
   assert_value("percore-0/operations-idle_poll", 7);
@@ -339,9 +334,9 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
 }
 
 TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
-  static const char *const types[] = {"percent",    "load",          "gauge",
-                                      "derive",     "cpufreq",       "duration",
-                                      "operations", "contextswitch", "latency"};
+  static const char *const types[] = {"percent",    "load",    "gauge",
+                                      "derive",     "cpufreq", "duration",
+                                      "operations", "latency"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
   dispatch_and_free(snapshot);
@@ -502,7 +497,6 @@ TEST(unknown_figures_are_not_dispatched) {
   core->hidden = INFINITY;
   core->room = NAN;
   core->steal = core->frequency_hz = -INFINITY;
-  core->switches = 0x1p64; /* UINT64_MAX in /proc/schedstat */
   core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
@@ -523,7 +517,6 @@ TEST(unknown_figures_are_not_dispatched) {
   assert_absent("percore-0/gauge-hidden");
   assert_absent("percore-0/percent-steal");
   assert_absent("percore-0/cpufreq");
-  assert_absent("percore-0/contextswitch");
   assert_absent("percore-0/percent-cstate_C1E");
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_absent("percore_host-all/load");

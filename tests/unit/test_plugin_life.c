@@ -392,13 +392,5 @@ TEST(a_change_of_source_is_notified_aside_with_the_line_of_the_log) {
   fake.notified = NULL;
 }
 
-TEST(without_send_notifications_a_change_of_source_is_only_logged) {
-  oconfig_item_t *block = fake_config("SendNotifications false");
-  assert_int_equal(fake.config(block), 0);
-  fake_config_free(block);
-  assert_int_equal(fake.init(), 0);
-  assert_null(stub.options.engine.journal.change);
-}
-
 const struct unit_fixtures unit_fixtures = {.before_each = set_up,
                                             .after_each = tear_down};
