@@ -181,25 +181,6 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   return 0;
 }
 
-/* True if `text` has the syntax of an event. Does not check whether the PMU
- * exists, because the same configuration file may be used on many hosts, and
- * some of them may lack the PMU. */
-static bool is_event(const char *text) {
-  const char *digits = NULL;
-  if (text[0] == 'r')
-    digits = text + 1;
-  else if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-    digits = text + 2;
-  if (digits != NULL && digits[0] != '\0' && strlen(digits) <= 16 &&
-      strspn(digits, "0123456789abcdefABCDEF") == strlen(digits))
-    return true;
-  const char *slash = strchr(text, '/');
-  size_t length = strlen(text);
-  return slash != NULL && slash > text && length < 256 &&
-         text[length - 1] == '/' && slash + 2 <= text + length - 1 &&
-         strchr(slash + 1, '/') == text + length - 1 && text[0] != '.';
-}
-
 /* ---------------------------------------------------------------------------
  * All options
  */
@@ -230,12 +211,6 @@ static const struct config_option load_options[] = {
     CORES("AlsoIsolated", sampler.engine.also_isolated),
     NUMBER("SampleInterval", load.sample_interval_s, "a number of seconds",
            0.05, 60),
-    CONFIG_STRING("Event", struct config, sampler.engine.event, is_event,
-                  "an event in sysfs, \"pmu/name/\" or "
-                  "\"pmu/term=value,term/\", or a raw event, \"r1a8\" or "
-                  "\"0x1a8\""),
-    NUMBER("BaseFrequency", sampler.engine.base_frequency_hz,
-           "a frequency in Hz", 1000000, 100000000000),
     {.key = "Board",
      .read = read_board,
      .allowed = "\"group\", \"all\" or \"off\""},
@@ -333,12 +308,6 @@ void config_init(struct config *config) {
 int config_read(struct config *config, const oconfig_item_t *block) {
   if (config_options_read(config, plugin_options, block) != 0)
     return -1;
-  if (config->sampler.engine.source == SOURCE_EVENT &&
-      config->sampler.engine.event == NULL) {
-    ERROR("percore: Source \"event\": no event is given; set Event in the same "
-          "<Plugin percore> block or an earlier one.");
-    return -1;
-  }
   if (config->host_perf && config->sys_root == NULL)
     WARNING("percore: HostPerf true has no effect without SysRoot: hardware "
             "counters are used anyway.");

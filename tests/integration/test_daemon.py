@@ -127,8 +127,7 @@ def test_bad_options_stop_collectd():
             ('<Load>\nSource "cpuacct"\n</Load>', "Source", '"cpuacct"',
              '"idle"'),
             ("<Load>\nSampleInterval 0\n</Load>", "SampleInterval", "0",
-             "0.05 to 60"),
-            ('<Load>\nSource "event"\n</Load>', "Source", '"event"', "Event")):
+             "0.05 to 60")):
         with Collectd(options) as collectd:
             status = collectd.run("-f", timeout=20)
             check(status != 0, f"{options}: exit status 0")

@@ -18,8 +18,6 @@ TEST(without_options_every_default_is_as_documented) {
   assert_true(options.engine.hardware);
   assert_int_equal(options.engine.source, SOURCE_AUTO);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_IDLE);
-  assert_null(options.engine.event);
-  assert_true(options.engine.base_frequency_hz == 0);
   assert_int_equal(options.sample_interval_ns, 0);
   assert_false(options.figures.cstates);
   assert_int_equal(options.figures.groups_len, 0);
@@ -112,8 +110,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
                   "MaxMemory 8589934592\n"
                   "<Load>\n"
                   "  Source \"event\"\n"
-                  "  Event \"armv8_pmuv3/cnt_cycles/\"\n"
-                  "  BaseFrequency 1000000000\n"
                   "  IsolatedCores \"skip\"\n"
                   "  AlsoIsolated \"4-7\"\n"
                   "  SampleInterval 0.25\n"
@@ -137,8 +133,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_int_equal(config.max_values, 5000);
   assert_true(config.max_memory == 8589934592.);
   assert_int_equal(options.engine.source, SOURCE_EVENT);
-  assert_string_equal(options.engine.event, "armv8_pmuv3/cnt_cycles/");
-  assert_true(options.engine.base_frequency_hz == 1e9);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);
   assert_cores(&options.engine.also_isolated, "4-7");
   assert_int_equal(options.sample_interval_ns, 250000000);
@@ -172,15 +166,12 @@ TEST(every_good_value_is_accepted) {
       LOAD("Source \"mperf\""),
       LOAD("Source \"ref-cycles\""),
       LOAD("Source \"idle\""),
-      LOAD("Event \"r1a8\"\nSource \"event\""),
-      LOAD("Event \"0x1A8\""),
-      LOAD("Event \"cpu/event=0x3c,umask=0x01/\""),
+      LOAD("Source \"event\""),
       LOAD("IsolatedCores \"idle\""),
       LOAD("IsolatedCores \"hardware\""),
       LOAD("AlsoIsolated 5"),
       LOAD("SampleInterval 0.05"),
       LOAD("SampleInterval 60"),
-      LOAD("BaseFrequency 1000000"),
       "<Load>\n</Load>",
       "<Map \"/a/c\">\nFieldAt \"rx_packets\" 0 8\n</Map>",
       "<Map \"/a/b\">\nRowName \"drop\" \"pass to the stack\"\n</Map>",
@@ -240,15 +231,6 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {LOAD("SampleInterval 61"), "SampleInterval", "61", "0.05 to 60"},
       {LOAD("SampleInterval \"1\""), "SampleInterval", "\"1\"", "0.05 to 60"},
       {LOAD("SampleInterval nan"), "SampleInterval", "nan", "0.05 to 60"},
-      {LOAD("Event \"cycles\""), "Event", "\"cycles\"", "sysfs"},
-      {LOAD("Event \"/x/\""), "Event", "\"/x/\"", "sysfs"},
-      {LOAD("Event \"cpu//\""), "Event", "\"cpu//\"", "sysfs"},
-      {LOAD("Event \"../x/y/\""), "Event", "\"../x/y/\"", "sysfs"},
-      {LOAD("Event \"r\""), "Event", "\"r\"", "sysfs"},
-      {LOAD("Event \"01a8\""), "Event", "\"01a8\"", "sysfs"},
-      {LOAD("Event \"rxyz\""), "Event", "\"rxyz\"", "sysfs"},
-      {LOAD("Event 424"), "Event", "424", "sysfs"},
-      {LOAD("BaseFrequency 2.6"), "BaseFrequency", "2.6", "Hz"},
       {LOAD("ReportPerCore 7"), "ReportPerCore", "7", "true"},
       {LOAD("ReportHost 7"), "ReportHost", "7", "true"},
       {LOAD("ReportHidden 7"), "ReportHidden", "7", "true"},
@@ -328,13 +310,6 @@ TEST(cores_that_this_host_lacks_are_allowed) {
   assert_accepted("Cores \"4000-8191\"\nGroup \"far\" \"8000\"\n");
   assert_int_equal(core_set_count(&config.cores), 4192);
   assert_int_equal(fake.lines_len, 0);
-}
-
-TEST(source_event_needs_an_event) {
-  assert_refused(LOAD("Source \"event\""), "Source", "\"event\"", "Event");
-  forget_config();
-  assert_accepted(LOAD("Event \"r1a8\""));
-  assert_accepted(LOAD("Source \"event\""));
 }
 
 TEST(with_a_sysroot_counters_need_host_perf) {
