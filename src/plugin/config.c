@@ -1,7 +1,5 @@
 #include "config.h"
 
-#include "wake/survey.h"
-
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -109,8 +107,13 @@ static int read_group(void *into, const struct config_option *option,
 static int read_wake_latency(void *into, const struct config_option *option,
                              const oconfig_item_t *item) {
   struct config *config = into;
-  config->wake_latency.enabled = true;
-  return config_block(config, option, item);
+  if (!config_has_values(item, 1))
+    return config_option_refuse(option, item, NULL);
+  config->wake_latency = true;
+  if (item->values[0].type != OCONFIG_TYPE_BOOLEAN)
+    return add_cores(&config->wake_cores, option, item, 0);
+  config->wake_latency = item->values[0].value.boolean;
+  return 0;
 }
 
 static int read_pollers(void *into, const struct config_option *option,
@@ -226,21 +229,6 @@ static const struct config_option load_options[] = {
     {.key = NULL},
 };
 
-static bool is_method(const char *text) {
-  return wake_method_of(text) != WAKE_ANY;
-}
-
-static const struct config_option wake_latency_options[] = {
-    CORES("Cores", wake_latency.cores),
-    CONFIG_STRING("Method", struct config, wake_latency.method, is_method,
-                  "\"bpf-timer\" or \"thread\""),
-    NUMBER("Pause", wake_latency.pause_ms, "a number of milliseconds", 0, 1000),
-    INTEGER("Probes", wake_latency.probes, 10, WAKE_SURVEY_PROBES_MAX),
-    NUMBER("MaxLoad", wake_latency.max_load, "a percentage", 1, 100),
-    NUMBER("Window", wake_latency.window_s, "a number of seconds", 60, 3600),
-    {.key = NULL},
-};
-
 static const struct config_option poller_options[] = {
     BOOLEAN("UsualPlaces", pollers.usual),
     CONFIG_NAMES("Socket", struct config, pollers.sockets, is_root,
@@ -272,7 +260,10 @@ static const struct config_option plugin_options[] = {
     NUMBER("MaxMemory", max_memory, "a number of bytes", 1048576,
            70368744177664),
     BLOCK("Load", config_block, load_options),
-    BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
+    {.key = "WakeLatency",
+     .read = read_wake_latency,
+     .allowed = "true, false or one list of core numbers from 0 to 8191, such "
+                "as \"0-1\""},
     BLOCK("Pollers", read_pollers, poller_options),
     {.key = "Region",
      .read = region_config_read,
@@ -301,7 +292,6 @@ void config_init(struct config *config) {
       .load = {.report_per_core = true,
                .report_host = true,
                .board = BOARD_GROUP},
-      .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
 }
 

@@ -53,17 +53,10 @@ struct config {
     enum board_readers board; /* who may read the board */
   } load;
 
-  struct {
-    bool enabled; /* there is a <WakeLatency> block */
-    /* The cores to probe. Empty: all measured cores or, if any core is
-     * isolated, none. */
-    struct core_set cores;
-    char *method;    /* what wakes the cores; NULL: a BPF timer or a thread */
-    int probes;      /* per core and interval */
-    double pause_ms; /* before each probe */
-    double max_load; /* in percent; a core with a higher load is not probed */
-    double window_s; /* the percentiles are about this much time */
-  } wake_latency;
+  bool wake_latency; /* whether to measure how fast cores wake */
+  /* The cores to probe. Empty: all measured cores or, if any core is isolated,
+   * none. */
+  struct core_set wake_cores;
 
   struct region_configs regions;
   struct map_configs maps;

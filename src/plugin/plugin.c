@@ -40,7 +40,7 @@ static struct {
   struct region_thread *region_thread; /* NULL: out of memory */
   uint64_t began_boottime_ns;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
-  struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
+  struct wake_sampler *wake_sampler; /* NULL: no WakeLatency */
   struct pollers *pollers;           /* NULL: there is no block <Pollers> */
   c_complain_t regions_unread, unmeasured, coarse;
   bool has_read;

@@ -29,8 +29,7 @@ TEST(without_options_every_default_is_as_documented) {
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
   assert_false(config.sampler.engine.frequency);
-  assert_false(config.wake_latency.enabled);
-  assert_int_equal(config.wake_latency.probes, 100);
+  assert_false(config.wake_latency);
   assert_false(options.figures.softirq);
   assert_false(config.pollers.wanted);
 }
@@ -66,32 +65,16 @@ TEST(the_region_of_pollers_is_read_beside_named_regions) {
   assert_null(region_config_of(&config.regions, "other"));
 }
 
-TEST(any_option_of_the_block_enables_wake_latency) {
-  assert_accepted("<WakeLatency>\nProbes 200\n</WakeLatency>");
-  assert_true(config.wake_latency.enabled);
-  assert_null(config_cores(&config.wake_latency.cores));
-  assert_int_equal(config.wake_latency.probes, 200);
-  assert_true(config.wake_latency.max_load == 50);
-  assert_true(config.wake_latency.window_s == 600);
-}
-
-TEST(wake_latency_has_a_method_and_a_pause) {
-  assert_accepted("<WakeLatency>\nPause 12.5\n</WakeLatency>");
-  assert_null(config.wake_latency.method);
-  assert_true(config.wake_latency.pause_ms == 12.5);
-  assert_accepted("<WakeLatency>\nMethod \"thread\"\n</WakeLatency>");
-  assert_string_equal(config.wake_latency.method, "thread");
-}
-
-TEST(options_of_wake_latency_add_up) {
-  assert_accepted(
-      "<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
-      "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
-  assert_cores(&config.wake_latency.cores, "2-3,8");
-  assert_int_equal(config.wake_latency.probes, 10);
-  assert_true(config.wake_latency.max_load == 12.5);
-  assert_true(config.wake_latency.window_s == 90);
+TEST(wake_latency_is_a_switch_or_a_list_of_cores) {
+  assert_accepted("WakeLatency true");
+  assert_true(config.wake_latency);
+  assert_null(config_cores(&config.wake_cores));
+  assert_accepted("WakeLatency \"2-3\"\nWakeLatency 8");
+  assert_true(config.wake_latency);
+  assert_cores(&config.wake_cores, "2-3,8");
   assert_null(config_cores(&config.cores));
+  assert_accepted("WakeLatency false");
+  assert_false(config.wake_latency);
 }
 
 TEST(time_in_softirqs_is_measured_only_if_it_is_wanted) {
@@ -239,19 +222,11 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"<Load \"x\">\n</Load>", "Load", "\"x\"", "block"},
       {"Load true", "Load", "true", "block"},
       {"<Cores \"0\">\nA 1\n</Cores>", "Cores", "\"0\"", "one list"},
-      {"WakeLatency true", "WakeLatency", "true", "block"},
-      {"<WakeLatency 3>\n</WakeLatency>", "WakeLatency", "3", "block"},
-      {"<WakeLatency>\nCores \"x\"\n</WakeLatency>", "Cores", "\"x\"",
-       "0 to 8191"},
-      {"<WakeLatency>\nProbes 9\n</WakeLatency>", "Probes", "9", "10 to 1000"},
-      {"<WakeLatency>\nProbes 1001\n</WakeLatency>", "Probes", "1001",
-       "10 to 1000"},
-      {"<WakeLatency>\nProbes \"10\"\n</WakeLatency>", "Probes", "\"10\"",
-       "without quotes"},
-      {"<WakeLatency>\nMaxLoad 0\n</WakeLatency>", "MaxLoad",
-       " 0:", "1 to 100"},
-      {"<WakeLatency>\nMaxLoad 101\n</WakeLatency>", "MaxLoad", "101",
-       "1 to 100"},
+      {"WakeLatency \"x\"", "WakeLatency", "\"x\"", "0 to 8191"},
+      {"WakeLatency \"\"", "WakeLatency", "\"\"", "empty"},
+      {"WakeLatency true true", "WakeLatency", "true true", "true, false or"},
+      {"<WakeLatency>\nProbes 9\n</WakeLatency>", "WakeLatency",
+       "without a value", "true, false or"},
       {"<Pollers>\nSocket \"run\"\n</Pollers>", "Socket", "\"run\"",
        "absolute path"},
       {"<Pollers>\nUsualPlaces 2\n</Pollers>", "UsualPlaces", "2", "true"},
