@@ -46,8 +46,7 @@ static void rule_out(struct source *source,
   if (options->source != SOURCE_AUTO && options->source != source->kind)
     source_set_unavailable(source, "another source is configured");
   else if (!options->hardware)
-    source_set_unavailable(source, "SysRoot may belong to another kernel; set "
-                                   "HostPerf true if it belongs to this one");
+    source_set_unavailable(source, MACHINE_NOT_OURS);
 }
 
 /* Adds a source, which is available unless the options rule it out, for one

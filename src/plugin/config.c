@@ -255,7 +255,6 @@ static const struct config_option plugin_options[] = {
      .allowed = "one absolute path",
      .is_valid = is_root,
      .offset = AT(sys_root)},
-    BOOLEAN("HostPerf", host_perf),
     INTEGER("MaxValues", max_values, 1, 10000000),
     NUMBER("MaxMemory", max_memory, "a number of bytes", 1048576,
            70368744177664),
@@ -298,9 +297,6 @@ void config_init(struct config *config) {
 int config_read(struct config *config, const oconfig_item_t *block) {
   if (config_options_read(config, plugin_options, block) != 0)
     return -1;
-  if (config->host_perf && config->sys_root == NULL)
-    WARNING("percore: HostPerf true has no effect without SysRoot: hardware "
-            "counters are used anyway.");
   return config->pollers.wanted
              ? region_config_publish(&config->regions, POLLERS_REGION)
              : 0;
@@ -310,7 +306,7 @@ void config_sampler_options(const struct config *config,
                             struct sampler_options *options) {
   *options = config->sampler;
   options->engine.cores = config_cores(&config->cores);
-  options->engine.hardware = config->sys_root == NULL || config->host_perf;
+  options->engine.hardware = machine_is_ours(config->sys_root);
   options->figures.softirq &= config->load.report_per_core;
   options->figures.groups = config->groups;
   options->figures.groups_len = config->groups_len;

@@ -34,7 +34,6 @@ struct config {
   struct figures_group *groups;
   size_t groups_len;
   char *sys_root; /* absolute, without a trailing slash; NULL: "/" */
-  bool host_perf;
   int max_values;
   double max_memory; /* for regions, in bytes */
 

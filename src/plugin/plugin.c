@@ -151,11 +151,9 @@ static void publish(__attribute__((unused)) void *context,
   watch_regions();
 }
 
-/* With SysRoot, the cores may be those of another kernel. */
 static void open_board(void) {
   const struct config *config = &plugin.config;
-  if (config->load.board != BOARD_OFF &&
-      (config->sys_root == NULL || config->host_perf))
+  if (config->load.board != BOARD_OFF && machine_is_ours(config->sys_root))
     plugin.board = board_open(config->load.board,
                               &(struct journal){.write = write_journal});
 }
@@ -212,7 +210,7 @@ static int start_pollers(void) {
   struct pollers_options *options = &plugin.config.pollers;
   options->interval_ns = plugin.interval_ns;
   options->journal = (struct journal){.write = write_journal};
-  if (plugin.config.sys_root == NULL || plugin.config.host_perf)
+  if (machine_is_ours(plugin.config.sys_root))
     return pollers_start(&plugin.pollers, options);
   return 0;
 }

@@ -191,10 +191,8 @@ int wake_sampler_start(struct wake_sampler **result,
   *result = NULL;
   if (!config->wake_latency)
     return 0;
-  if (config->sys_root != NULL && !config->host_perf) {
-    WARNING(
-        "percore: wake latency is not measured: with SysRoot, the cores may "
-        "be those of another kernel; if they are not, set HostPerf.");
+  if (!machine_is_ours(config->sys_root)) {
+    WARNING("percore: wake latency is not measured: " MACHINE_NOT_OURS ".");
     return 0;
   }
   struct wake_sampler *sampler = calloc(1, sizeof(*sampler));

@@ -123,7 +123,7 @@ def test_bad_options_stop_collectd():
             ('Group "all" "0"', "Group", '"all"', "a name"),
             ('SysRoot "proc"', "SysRoot", '"proc"', "absolute"),
             ("MaxValues 0", "MaxValues", "0", "1 to 10000000"),
-            ("HostPerf 3", "HostPerf", "3", "true or false"),
+            ("<Load>\nReportHost 3\n</Load>", "ReportHost", "3", "true or false"),
             ('<Load>\nSource "cpuacct"\n</Load>', "Source", '"cpuacct"',
              '"idle"'),
             ("<Load>\nSampleInterval 0\n</Load>", "SampleInterval", "0",
@@ -255,7 +255,7 @@ def test_sample_configuration():
     with SysRoot(2) as root:
         root.write_machine()
         everything = re.sub(r"(?m)^( *)#(?=[A-Z])", r"\1", text).replace(
-            '"/host"', f'"{root.path}"').replace("HostPerf true", "")
+            '"/host"', f'"{root.path}"')
         for options in (text, everything):
             with Collectd(options) as collectd:
                 status = collectd.run("-T")

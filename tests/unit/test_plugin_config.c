@@ -88,7 +88,6 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_accepted("Cores \"0-3,8\"\n"
                   "Group \"dataplane\" \"2-15\"\n"
                   "SysRoot \"/host/\"\n"
-                  "HostPerf true\n"
                   "MaxValues 5000\n"
                   "MaxMemory 8589934592\n"
                   "<Load>\n"
@@ -112,7 +111,7 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_string_equal(options.figures.groups[0].name, "dataplane");
   assert_cores(&options.figures.groups[0].cores, "2-15");
   assert_string_equal(config.sys_root, "/host");
-  assert_true(options.engine.hardware);
+  assert_false(options.engine.hardware);
   assert_int_equal(config.max_values, 5000);
   assert_true(config.max_memory == 8589934592.);
   assert_int_equal(options.engine.source, SOURCE_EVENT);
@@ -139,8 +138,9 @@ TEST(every_good_value_is_accepted) {
       "Group \"a\" \"0\"",
       "Group \"A-9_z\" 3",
       "sysroot \"/\"",
-      "SysRoot \"/host\"\nHostPerf \"yes\"",
-      "HostPerf \"off\"",
+      "SysRoot \"/host\"",
+      LOAD("ReportHost \"yes\""),
+      LOAD("ReportHost \"off\""),
       "MaxValues 1",
       "MaxValues 10000000",
       "MaxMemory 1048576",
@@ -193,9 +193,10 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"Group \"a\" \"9-1\"", "Group", "\"9-1\"", "0 to 8191"},
       {"SysRoot \"host\"", "SysRoot", "\"host\"", "absolute"},
       {"SysRoot 5", "SysRoot", "5", "absolute"},
-      {"HostPerf 1", "HostPerf", "1", "true or false"},
-      {"HostPerf \"perhaps\"", "HostPerf", "\"perhaps\"", "true or false"},
-      {"HostPerf true true", "HostPerf", "true true", "true or false"},
+      {LOAD("ReportHost \"perhaps\""), "ReportHost", "\"perhaps\"",
+       "true or false"},
+      {LOAD("ReportHost true true"), "ReportHost", "true true",
+       "true or false"},
       {"MaxValues 0", "MaxValues", "0", "1 to 10000000"},
       {"MaxValues -5", "MaxValues", "-5", "1 to 10000000"},
       {"MaxValues 1.5", "MaxValues", "1.5", "1 to 10000000"},
@@ -262,14 +263,6 @@ TEST(an_unknown_option_is_only_a_warning) {
   assert_int_equal(fake_count_logged(LOG_ERR), 0);
 }
 
-TEST(host_perf_without_a_sysroot_is_a_warning) {
-  assert_accepted("HostPerf true");
-  assert_non_null(fake_logged(LOG_WARNING, "HostPerf true has no effect"));
-  fake_reset();
-  assert_accepted("HostPerf true\nSysRoot \"/host\"");
-  assert_int_equal(fake.lines_len, 0);
-}
-
 TEST(several_blocks_add_up) {
   assert_accepted("Cores \"0-3\"\nGroup \"a\" \"0\"\n");
   assert_accepted("Cores \"2-5\"\nGroup \"b\" \"4\"\nGroup \"a\" \"1\"\n"
@@ -287,16 +280,16 @@ TEST(cores_that_this_host_lacks_are_allowed) {
   assert_int_equal(fake.lines_len, 0);
 }
 
-TEST(with_a_sysroot_counters_need_host_perf) {
+TEST(counters_are_those_of_this_kernel) {
   struct sampler_options options;
   assert_accepted("SysRoot \"/fixture///\"");
   assert_string_equal(config.sys_root, "/fixture");
   config_sampler_options(&config, &options);
   assert_false(options.engine.hardware);
-  assert_accepted("HostPerf true");
+  assert_accepted("SysRoot \"/proc/self/root\"");
   config_sampler_options(&config, &options);
   assert_true(options.engine.hardware);
-  assert_accepted("HostPerf false\nSysRoot \"//\"");
+  assert_accepted("SysRoot \"//\"");
   assert_null(config.sys_root);
   config_sampler_options(&config, &options);
   assert_true(options.engine.hardware);

@@ -300,7 +300,7 @@ TEST(pollers_of_another_machine_are_not_asked) {
 }
 
 TEST(pollers_of_this_machine_in_a_container_are_asked) {
-  configure("SysRoot \"/host\"\nHostPerf true");
+  configure("SysRoot \"/proc/self/root\"");
   assert_int_equal(fake.init(), 0);
   assert_int_equal(poller_stub.starts, 1);
 }
