@@ -50,9 +50,6 @@ PluginDir "{collectd}"
     ReportHidden true
     ReportCStates true
   </Load>
-  <LoadAverage>
-    Period 10
-  </LoadAverage>
 </Plugin>
 '''
 

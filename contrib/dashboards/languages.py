@@ -227,7 +227,7 @@ class Prometheus:
     queries, with the labels that prometheus.yml sets."""
     name, type = 'Prometheus', 'prometheus'
 
-    COUNTERS = ('derive', 'operations', 'contextswitch')
+    COUNTERS = ('derive', 'operations')
     THIN = {'mean': 'avg_over_time', 'max': 'max_over_time', 'min': 'min_over_time'}
     FUNCTIONS = {'mean': 'avg', 'sum': 'sum'}
 

@@ -82,7 +82,7 @@ VALUE_UNITS = (('time|delay|latency|_ns', 'ns'), ('_us', 'µs'), ('_ms', 'ms'), 
                ('bits', 'bits'), ('percent', 'percent'), ('regions_memory', 'bytes'))
 RATE_UNITS = (('time|delay|latency|_ns', 'ns'), ('_us', 'µs'), ('_ms', 'ms'), ('packets', 'pps'),
               ('bytes', 'Bps'), ('bits', 'bps'), ('percent', 'percent'))
-FIGURE_UNITS = (('waiting|datapoints', 'short'), ('(timer|cstate)_.*_p[0-9]', 's'))
+FIGURE_UNITS = (('datapoints', 'short'), ('(timer|cstate)_.*_p[0-9]', 's'))
 
 ROOM = 'green from 30 % up, yellow from 10 % up, red below'
 CLASSES = ('user', 'system', 'irq', 'softirq')

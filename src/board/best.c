@@ -20,14 +20,21 @@ static double room_of(const struct percore_load *load, int core,
          (choice->ignore_siblings || sibling < 0 ? 1 : 1 - sibling / 2);
 }
 
+/* Returns the column of the average with this period, or BOARD_COLUMNS. */
+static size_t average_of(double period_s) {
+  for (size_t i = 0; i < LOADAVG_PERIODS; i++)
+    if (loadavg_period_s[i] == period_s)
+      return BOARD_COLUMN(average) + i;
+  return BOARD_COLUMNS;
+}
+
 /* Returns the column by which cores are chosen, or BOARD_COLUMNS if these loads
  * do not have it. */
 static size_t column_of(const struct percore_load *load,
                         const struct percore_load_choice *choice) {
   double period_s = choice->period > 0 ? choice->period : PERIOD_DEFAULT_S;
   if (choice->by == PERCORE_BY_AVERAGE)
-    return load->engine == NULL ? board_reader_average(load->board, period_s)
-                                : BOARD_COLUMNS;
+    return load->engine == NULL ? average_of(period_s) : BOARD_COLUMNS;
   return choice->by == PERCORE_BY_LOAD ? BOARD_COLUMN(load)
                                        : BOARD_COLUMN(room);
 }

@@ -7,7 +7,7 @@
 #define STATE(name, help, states)                                              \
   { {name, "1", help, PERCORE_STATE, 0, 0, 0, NULL, states}, 1, (states)-1 }
 
-const struct board_column board_columns[BOARD_AVERAGE + 1] = {
+const struct board_column board_columns[BOARD_COLUMNS] = {
     SHARE("load", "load of the interval"),
     SHARE("load_trough", "least load of a window of the interval"),
     SHARE("load_peak", "largest load of a window of the interval"),
@@ -24,5 +24,7 @@ const struct board_column board_columns[BOARD_AVERAGE + 1] = {
     STATE("proof", "how far the source can be trusted", PROOF_REFUTED + 1),
     FIGURE("time", "ns", "end of the interval, CLOCK_MONOTONIC", 0),
     FIGURE("interval", "ns", "time between two updates", 0),
-    SHARE("average", "load average"),
+    SHARE("load_1m", "load average over 60 s"),
+    SHARE("load_5m", "load average over 300 s"),
+    SHARE("load_15m", "load average over 900 s"),
 };

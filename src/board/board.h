@@ -32,7 +32,7 @@
 #define BOARD_NAME "board"
 
 /* One row. The members are the columns, in this order; later versions may add
- * columns after the averages. */
+ * columns at the end. */
 struct board_core {
   double load, load_trough, load_peak; /* of the interval, 0 to 1 */
   double load_low, load_high; /* its bounds, see percore_load.h */
@@ -45,23 +45,20 @@ struct board_core {
   double proof;    /* enum proof */
   double time_ns;  /* CLOCK_MONOTONIC at the end of the interval */
   double interval_ns;
-  double average[FIGURES_PERIODS_MAX];
+  double average[LOADAVG_PERIODS];
 };
 
 #define BOARD_COLUMNS (sizeof(struct board_core) / sizeof(double))
 #define BOARD_COLUMN(member)                                                   \
   (offsetof(struct board_core, member) / sizeof(double))
-#define BOARD_AVERAGE BOARD_COLUMN(average)
 
-/* The field of each column. All averages have the last, but each a name of its
- * own, made from its period by loadavg_name. */
 struct board_column {
   struct percore_field field;
   double scale; /* a cell is the value times this */
   double max;   /* a larger value is false; 0: no limit */
 };
 
-extern const struct board_column board_columns[BOARD_AVERAGE + 1];
+extern const struct board_column board_columns[BOARD_COLUMNS];
 
 static inline double board_figure(const struct board_core *row, size_t column) {
   return ((const double *)row)[column];
@@ -70,10 +67,6 @@ static inline double board_figure(const struct board_core *row, size_t column) {
 /* For figures that are unknown, which a board cannot say. */
 static inline double board_or(double value, double otherwise) {
   return isnan(value) ? otherwise : value;
-}
-
-static inline const struct board_column *board_column(size_t column) {
-  return &board_columns[column < BOARD_AVERAGE ? column : BOARD_AVERAGE];
 }
 
 #endif

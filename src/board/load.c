@@ -47,8 +47,8 @@ static void set(struct percore_load *load, int core, size_t column,
 }
 
 static void set_row(struct percore_load *load, int core,
-                    const struct board_core *row, size_t columns) {
-  for (size_t i = 0; i < columns; i++)
+                    const struct board_core *row) {
+  for (size_t i = 0; i < BOARD_COLUMNS; i++)
     set(load, core, i, board_figure(row, i));
 }
 
@@ -85,7 +85,7 @@ static void end_window(struct percore_load *load, const struct core *state,
     row.source = state->source - SOURCE_NONE;
     row.proof = state->proof;
   }
-  set_row(load, state->number, &row, BOARD_COLUMNS);
+  set_row(load, state->number, &row);
   *start = (struct window_start){state->total, time_ns};
 }
 
@@ -120,11 +120,8 @@ static void publish_counters(struct percore_load *load) {
 static void publish_board(struct percore_load *load) {
   struct board_core row;
   for (int core = 0; core < load->cores_len; core++) {
-    size_t len = board_reader_core(load->board, core, &row);
-    if (len > 0)
-      set_row(load, core, &row, len);
-    else
-      set_row(load, core, &unknown, BOARD_COLUMNS);
+    bool is_known = board_reader_core(load->board, core, &row);
+    set_row(load, core, is_known ? &row : &unknown);
   }
   load->learned = false;
 }
@@ -155,7 +152,7 @@ static int make_cores(struct percore_load *load) {
       load->chooser == NULL)
     return -ENOMEM;
   for (int i = 0; i < load->cores_len; i++)
-    set_row(load, i, &unknown, BOARD_COLUMNS);
+    set_row(load, i, &unknown);
   return 0;
 }
 

@@ -15,8 +15,6 @@
 struct board {
   enum board_readers readers;
   struct journal journal;
-  size_t periods_len;
-  double period_s[FIGURES_PERIODS_MAX];
   uint32_t cores_len;
   bool begun; /* the creator was started */
   struct sampling_thread creator;
@@ -64,16 +62,14 @@ bool board_is_published(const struct board *board) {
 static void *create(void *argument) {
   struct board *board = argument;
   const char *sources[SOURCES + 1], *proofs[PROOF_REFUTED + 1];
-  char names[FIGURES_PERIODS_MAX][LOADAVG_NAME_SIZE];
   struct percore_field fields[BOARD_COLUMNS];
-  const struct percore_table table = {
-      .name = "cores",
-      .help = "The load of each core",
-      .storage = PERCORE_OWNED,
-      .fields = fields,
-      .field_count = (uint32_t)(BOARD_AVERAGE + board->periods_len),
-      .max_rows = board->cores_len,
-      .flags = PERCORE_CONSISTENT};
+  const struct percore_table table = {.name = "cores",
+                                      .help = "The load of each core",
+                                      .storage = PERCORE_OWNED,
+                                      .fields = fields,
+                                      .field_count = BOARD_COLUMNS,
+                                      .max_rows = board->cores_len,
+                                      .flags = PERCORE_CONSISTENT};
   const struct percore_options options = {
       .quiet = 1, .all_users = board->readers == BOARD_ALL};
   for (int i = 0; i <= SOURCES; i++)
@@ -81,13 +77,9 @@ static void *create(void *argument) {
   for (int i = 0; i <= PROOF_REFUTED; i++)
     proofs[i] = proof_name((enum proof)i);
   for (size_t i = 0; i < BOARD_COLUMNS; i++)
-    fields[i] = board_column(i)->field;
+    fields[i] = board_columns[i].field;
   fields[BOARD_COLUMN(source)].states = sources;
   fields[BOARD_COLUMN(proof)].states = proofs;
-  for (size_t i = 0; i < board->periods_len; i++) {
-    loadavg_name(names[i], "load", board->period_s[i]);
-    fields[BOARD_AVERAGE + i].name = names[i];
-  }
   board->region = percore_create(BOARD_NAME, &table, 1, &options);
   if (errno != 0) {
     struct percore_region_status status = status_of(board);
@@ -102,10 +94,7 @@ static void *create(void *argument) {
 
 /* A thread of its own creates the board, because creating a region waits for
  * the lock of its directory, which must not delay loads. */
-static bool begin(struct board *board, const struct snapshot *snapshot,
-                  uint32_t cores) {
-  board->periods_len = snapshot->periods_len;
-  memcpy(board->period_s, snapshot->period_s, sizeof(board->period_s));
+static bool begin(struct board *board, uint32_t cores) {
   board->cores_len = cores;
   if (board->has_row == NULL)
     board->has_row = calloc(cores, sizeof(*board->has_row));
@@ -114,12 +103,11 @@ static bool begin(struct board *board, const struct snapshot *snapshot,
 }
 
 /* True if the board exists. It usually does after a moment. */
-static bool is_created(struct board *board, const struct snapshot *snapshot,
-                       uint32_t cores) {
+static bool is_created(struct board *board, uint32_t cores) {
   struct timespec moment = {.tv_nsec = 1000000};
   if (board->begun)
     return atomic_load(&board->is_created);
-  board->begun = begin(board, snapshot, cores);
+  board->begun = begin(board, cores);
   for (int i = 0;
        board->begun && i < CREATE_MS && !atomic_load(&board->is_created); i++)
     nanosleep(&moment, NULL);
@@ -151,7 +139,7 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
     row.isolated = core->isolated;
     row.source = core->source - SOURCE_NONE;
     row.proof = core->proof;
-    for (size_t i = 0; i < snapshot->periods_len; i++)
+    for (int i = 0; i < LOADAVG_PERIODS; i++)
       row.average[i] = board_or(core->load_average[i], core->load);
   }
   board->has_row[number] =
@@ -161,9 +149,9 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
     return;
   percore_row_t handle = percore_row(board->rows, number + 1);
   percore_begin(handle);
-  for (uint32_t i = 0; i < BOARD_AVERAGE + snapshot->periods_len; i++)
+  for (uint32_t i = 0; i < BOARD_COLUMNS; i++)
     percore_set(handle, i,
-                llround(board_figure(&row, i) * board_column(i)->scale));
+                llround(board_figure(&row, i) * board_columns[i].scale));
   percore_end(handle);
 }
 
@@ -171,7 +159,7 @@ void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology) {
   static const struct core_figures not_measured = {.core = 0};
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  if (!is_created(board, snapshot, (uint32_t)topology->cores_len))
+  if (!is_created(board, (uint32_t)topology->cores_len))
     return;
   for (size_t i = snapshot->cores_len; i-- > 0;)
     if (snapshot->cores[i].core < (int)board->cores_len) /* at its start */

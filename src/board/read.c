@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/param.h>
 
 #define LOOK_NS NS_PER_S /* between two looks for a board */
 #define ROUNDING 2e-6    /* of load and room */
@@ -19,7 +18,6 @@ struct board_reader {
   double age_max_ns;
   uint64_t due_ns;  /* when to look for the next picture, or for a board */
   bool is_attached; /* the region is a board with these columns */
-  size_t columns_len;
   struct board_core first; /* of the last picture; time_ns 0: no picture */
 };
 
@@ -54,12 +52,11 @@ static bool is_board(struct board_reader *reader) {
   const struct percore_table *table = percore_reader_table(reader->reader, 0);
   if (table == NULL || (table->flags & PERCORE_CONSISTENT) == 0 ||
       table->max_rows != (uint32_t)reader->cores_len ||
-      table->field_count < BOARD_AVERAGE)
+      table->field_count < BOARD_COLUMNS)
     return false;
-  for (size_t i = 0; i < BOARD_AVERAGE; i++)
+  for (size_t i = 0; i < BOARD_COLUMNS; i++)
     if (strcmp(table->fields[i].name, board_columns[i].field.name) != 0)
       return false;
-  reader->columns_len = MIN(BOARD_COLUMNS, table->field_count);
   return true;
 }
 
@@ -76,8 +73,8 @@ static bool read_row(const struct board_reader *reader, int number,
   if (percore_read_row(reader->reader, 0, (uint32_t)number + 1, PERCORE_TOTAL,
                        NULL, 0, cells, BOARD_COLUMNS) != 0)
     return false;
-  for (size_t i = 0; i < reader->columns_len; i++) {
-    const struct board_column *column = board_column(i);
+  for (size_t i = 0; i < BOARD_COLUMNS; i++) {
+    const struct board_column *column = &board_columns[i];
     double figure = (double)cells[i] / column->scale;
     is_possible &= column->max == 0 || figure <= column->max;
     ((double *)row)[i] = figure;
@@ -119,19 +116,8 @@ int board_reader_update(struct board_reader *reader) {
   return first->time_ns != before_ns;
 }
 
-size_t board_reader_core(const struct board_reader *reader, int core,
-                         struct board_core *row) {
-  bool is_known = reader->first.time_ns > 0 && read_row(reader, core, row) &&
-                  row->time_ns >= reader->first.time_ns && row->source > 0;
-  return is_known ? reader->columns_len : 0;
-}
-
-size_t board_reader_average(const struct board_reader *reader,
-                            double period_s) {
-  char name[LOADAVG_NAME_SIZE];
-  loadavg_name(name, "load", period_s);
-  int64_t column =
-      percore_reader_find(reader->reader, PERCORE_FIND_FIELD, 0, name);
-  return column >= 0 && (size_t)column < reader->columns_len ? (size_t)column
-                                                             : BOARD_COLUMNS;
+bool board_reader_core(const struct board_reader *reader, int core,
+                       struct board_core *row) {
+  return reader->first.time_ns > 0 && read_row(reader, core, row) &&
+         row->time_ns >= reader->first.time_ns && row->source > 0;
 }

@@ -25,11 +25,9 @@ void board_reader_close(struct board_reader *reader); /* NULL is ignored */
 int board_reader_update(struct board_reader *reader);
 
 /* Reads a core of the last picture, or of the next if that is just written.
- * Returns how many columns the board has, or 0 if the core's load is unknown,
- * as those of all cores are if the board is dead. */
-size_t board_reader_core(const struct board_reader *reader, int core,
-                         struct board_core *row);
-/* Returns the column of the average with this period, or BOARD_COLUMNS. */
-size_t board_reader_average(const struct board_reader *reader, double period_s);
+ * Returns false if the core's load is unknown, as those of all cores are if the
+ * board is dead. */
+bool board_reader_core(const struct board_reader *reader, int core,
+                       struct board_core *row);
 
 #endif

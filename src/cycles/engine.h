@@ -56,8 +56,7 @@ struct engine_options {
   /* the cores to measure; NULL: all cores that are online at each sample */
   const struct core_set *cores;
   const struct machine *machine;
-  bool hardware; /* whether hardware counters may be used */
-  bool no_bpf;   /* auto loads no BPF programs; a pinned clock is used */
+  bool hardware;            /* may be used: the machine is ours */
   enum source_kind source;  /* SOURCE_AUTO: the best proven source */
   const char *event;        /* for SOURCE_EVENT */
   double base_frequency_hz; /* base frequency of the counter; 0: unknown */

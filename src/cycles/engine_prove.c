@@ -108,8 +108,7 @@ static void set_next_try(const struct engine *engine, struct source *source) {
 /* Begins a proof. If it cannot begin, the source is recorded as unproven. */
 static void begin(struct engine *engine, struct source *source) {
   const struct engine_options *options = &engine->options;
-  char why[WHY_SIZE] = "SysRoot may belong to another kernel; set "
-                       "HostPerf true if it belongs to this one";
+  char why[WHY_SIZE] = MACHINE_NOT_OURS;
   double idle;
   int core = proof_core(engine, source, &idle);
   if (options->hardware && core < 0) {

@@ -20,21 +20,21 @@ struct core_windows {
   double load;     /* in the last interval */
   bool idle_polls; /* the core has ever polled in the idle loop */
   double min, max; /* NAN until the interval's first sample window has ended */
-  struct loadavg load_average[FIGURES_PERIODS_MAX];
+  struct loadavg load_average[LOADAVG_PERIODS];
   /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first
    * update. */
   uint64_t averaged_ns;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
-  /* The last values from /proc/schedstat; wait_time_ns is 0 before the first
+  /* The last run time in /proc/schedstat; read_ns is 0 before the first
    * reading. */
-  uint64_t wait_time_ns, wait_ns, run_ns;
+  uint64_t read_ns, run_ns;
 };
 
 struct figures {
   struct figures_options options;
   const struct engine *engine;
-  struct loadavg run_queue[FIGURES_PERIODS_MAX];
+  struct loadavg run_queue[LOADAVG_PERIODS];
   uint64_t run_queue_ns;
   struct schedstat schedstat;
   bool has_schedstat;           /* schedstat was read in this interval */
@@ -55,35 +55,19 @@ static double between_0_and_1(double share) {
  * Open and close
  */
 
-/* Starts the averages of the run queue at the kernel's load averages over 60,
- * 300 and 900 s: each at that over the next longer period, or the longest. */
+/* Starts the averages of the run queue at the kernel's load averages. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = figures->engine->options.machine;
   char text[128];
-  double kernel[3];
+  double kernel[LOADAVG_PERIODS];
   if (machine_read(machine, text, sizeof(text), "/proc/loadavg") <= 0 ||
       sscanf(text, "%lf %lf %lf", &kernel[0], &kernel[1], &kernel[2]) != 3)
     return;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < LOADAVG_PERIODS; i++)
     if (!isfinite(kernel[i]) || kernel[i] < 0)
       return;
-  for (size_t i = 0; i < figures->options.periods_len; i++) {
-    int nearest = 0;
-    while (nearest < 2 &&
-           figures->options.period_s[nearest] < figures->options.period_s[i])
-      nearest++;
-    loadavg_start(&figures->run_queue[i], kernel[nearest]);
-  }
-}
-
-static void try_schedstat(struct figures *figures) {
-  const struct engine_options *options = &figures->engine->options;
-  int status = schedstat_read(&figures->schedstat, options->machine);
-  if (status != 0)
-    journal_say(&options->journal, JOURNAL_NOTICE,
-                "switches and waiting tasks are unavailable: /proc/schedstat: "
-                "%s; use a kernel with CONFIG_SCHEDSTATS",
-                strerror(-status));
+  for (int i = 0; i < LOADAVG_PERIODS; i++)
+    loadavg_start(&figures->run_queue[i], kernel[i]);
 }
 
 struct figures *figures_open(const struct figures_options *options,
@@ -93,15 +77,8 @@ struct figures *figures_open(const struct figures_options *options,
     return NULL;
   figures->options = *options;
   figures->engine = engine;
-  if (figures->options.periods_len < 3) {
-    memcpy(figures->options.period_s, (double[]){60, 300, 900},
-           3 * sizeof(double));
-    figures->options.periods_len = 3;
-  }
   if (options->softirq)
     figures->softirq = softirq_time_open(engine);
-  if (options->schedstat)
-    try_schedstat(figures);
   start_run_queue(figures);
   figures->run_queue_ns = engine->time_ns;
   return figures;
@@ -141,8 +118,8 @@ static void average_core(struct figures *figures, struct core_windows *windows,
     return;
   uint64_t now_ns = figures->engine->time_ns;
   double away_s = (double)(now_ns - windows->averaged_ns) / 1e9 - dt_s;
-  for (size_t i = 0; i < figures->options.periods_len; i++) {
-    double period_s = figures->options.period_s[i];
+  for (int i = 0; i < LOADAVG_PERIODS; i++) {
+    double period_s = loadavg_period_s[i];
     if (windows->averaged_ns != 0 && away_s > period_s)
       windows->load_average[i] = (struct loadavg){0, 0};
     loadavg_update(&windows->load_average[i], load, dt_s, period_s);
@@ -153,17 +130,15 @@ static void average_core(struct figures *figures, struct core_windows *windows,
 static void average_run_queue(struct figures *figures) {
   const struct procstat *stat = &figures->engine->stat;
   uint64_t now_ns = figures->engine->time_ns;
-  if (!figures->options.run_queue || !figures->engine->stat_valid ||
-      stat->running < 0)
+  if (!figures->engine->stat_valid || stat->running < 0)
     return;
   /* Leave out this thread, which is one of the running tasks. */
   double waiting = stat->running > 0 ? (double)(stat->running - 1) : 0;
-  if (figures->options.count_blocked && stat->blocked > 0)
+  if (stat->blocked > 0)
     waiting += (double)stat->blocked;
   double dt_s = (double)(now_ns - figures->run_queue_ns) / 1e9;
-  for (size_t i = 0; i < figures->options.periods_len; i++)
-    loadavg_update(&figures->run_queue[i], waiting, dt_s,
-                   figures->options.period_s[i]);
+  for (int i = 0; i < LOADAVG_PERIODS; i++)
+    loadavg_update(&figures->run_queue[i], waiting, dt_s, loadavg_period_s[i]);
   figures->run_queue_ns = now_ns;
 }
 
@@ -276,23 +251,19 @@ static void schedstat_interval(const struct figures *figures,
                                struct core_windows *windows,
                                struct core_figures *core) {
   const struct schedstat *stat = &figures->schedstat;
-  core->running = core->waiting = core->switches = NAN;
+  core->running = NAN;
   if (!figures->has_schedstat || !core->online ||
       !core_set_has(&stat->cores, core->core)) {
-    windows->wait_time_ns = 0;
+    windows->read_ns = 0;
     return;
   }
-  const struct schedstat_row *row = &stat->rows[core->core];
+  uint64_t run_ns = stat->run_ns[core->core];
   uint64_t now_ns = figures->engine->time_ns;
-  double wall_ns = (double)(now_ns - windows->wait_time_ns);
-  if (windows->wait_time_ns != 0 && row->wait_ns >= windows->wait_ns)
-    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns), wall_ns);
-  if (windows->wait_time_ns != 0 && row->run_ns >= windows->run_ns)
-    core->running = ratio((double)(row->run_ns - windows->run_ns), wall_ns);
-  core->switches = (double)row->switches;
-  windows->wait_ns = row->wait_ns;
-  windows->run_ns = row->run_ns;
-  windows->wait_time_ns = now_ns;
+  double wall_ns = (double)(now_ns - windows->read_ns);
+  if (windows->read_ns != 0 && run_ns >= windows->run_ns)
+    core->running = ratio((double)(run_ns - windows->run_ns), wall_ns);
+  windows->run_ns = run_ns;
+  windows->read_ns = now_ns;
 }
 
 /* Reads the files and maps that each describe all cores. */
@@ -332,7 +303,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   core->load_peak = fmax(windows->max, core->load);
   if (isnan(core->load))
     core->load_trough = core->load_peak = NAN;
-  for (size_t i = 0; i < figures->options.periods_len; i++)
+  for (int i = 0; i < LOADAVG_PERIODS; i++)
     core->load_average[i] =
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
   if (source_is_counter(state->source))
@@ -366,7 +337,7 @@ static double sibling_load(const struct figures *figures, int core) {
  * An interval: the host
  */
 
-static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
+static double sum_of_averages(const struct snapshot *snapshot, int period) {
   double sum = 0;
   int online = 0;
   for (size_t i = 0; i < snapshot->cores_len; i++)
@@ -379,10 +350,9 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
 
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   struct host_figures *host = &snapshot->host;
-  for (size_t i = 0; i < figures->options.periods_len; i++) {
+  for (int i = 0; i < LOADAVG_PERIODS; i++) {
     host->load_average[i] = sum_of_averages(snapshot, i);
-    host->run_queue_average[i] =
-        figures->options.run_queue ? loadavg_get(&figures->run_queue[i]) : NAN;
+    host->run_queue_average[i] = loadavg_get(&figures->run_queue[i]);
   }
   host->hidden =
       aggregate_mean(snapshot, offsetof(struct core_figures, hidden));
@@ -421,9 +391,6 @@ struct snapshot *figures_interval(struct figures *figures) {
   if (snapshot->cores == NULL)
     goto failed;
   read_files(figures);
-  snapshot->periods_len = figures->options.periods_len;
-  memcpy(snapshot->period_s, figures->options.period_s,
-         sizeof(snapshot->period_s));
   for (size_t i = 0; i < len; i++) {
     core_interval(figures, &figures->windows[states[i].number], &states[i],
                   &snapshot->cores[i]);

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FIGURES_PERIODS_MAX 16
 #define FIGURES_NAME_MAX 64
 
 /* A named set of cores for which an aggregate is computed. */
@@ -21,14 +20,8 @@ struct figures_group {
 };
 
 struct figures_options {
-  /* Periods of the load averages in seconds; the first three are always 60, 300
-   * and 900. */
-  double period_s[FIGURES_PERIODS_MAX];
-  size_t periods_len;
-  bool run_queue;
-  bool count_blocked; /* add procs_blocked to the length of the run queue */
   bool cstates;
-  bool schedstat;
+  bool schedstat; /* core_figures.running */
   bool softirq;
   const struct figures_group *groups; /* must outlive the figures */
   size_t groups_len;
@@ -66,7 +59,7 @@ struct core_figures {
   double load_trough, load_peak;
   /* Load of the busiest other hardware thread of the same physical core. */
   double sibling_load;
-  double load_average[FIGURES_PERIODS_MAX];
+  double load_average[LOADAVG_PERIODS];
   /* load that the tick did not see, as a share of wall time */
   double hidden;
   double columns;      /* busy columns of /proc/stat / wall, perhaps above 1 */
@@ -75,8 +68,6 @@ struct core_figures {
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
   double running;      /* share of time in which tasks ran, by the scheduler */
-  double waiting;      /* mean number of tasks that waited for the core */
-  double switches;     /* how many times a task began to run, since boot */
   struct softirq_shares softirq;
   double counter_running; /* time_running / time_enabled of the source */
   struct cpuidle cstates;
@@ -103,8 +94,9 @@ struct aggregate_figures {
 struct host_figures {
   /* The sum of the cores' load averages: how many cores are busy on average.
    * NAN unless the load average of every selected online core is known. */
-  double load_average[FIGURES_PERIODS_MAX];
-  double run_queue_average[FIGURES_PERIODS_MAX];
+  double load_average[LOADAVG_PERIODS];
+  /* Of the tasks that run, without our own, or are blocked. */
+  double run_queue_average[LOADAVG_PERIODS];
   double hidden, steal; /* mean shares of wall time */
 };
 
@@ -125,8 +117,6 @@ struct snapshot {
   uint64_t time_ns;     /* CLOCK_REALTIME */
   uint64_t interval_ns; /* as configured; 0 if there is no interval */
   uint64_t covered_ns;  /* the measured time that the figures cover */
-  double period_s[FIGURES_PERIODS_MAX];
-  size_t periods_len;
   size_t cores_len;
   struct core_figures *cores; /* in ascending order, including offline cores */
   size_t aggregates_len;

@@ -11,6 +11,10 @@
  * sampled (Klaus Ripke 2011). */
 #define LOADAVG_INTERVAL_NS (UINT64_C(60000000000) / 13)
 
+/* The periods of all averages, in seconds: 60, 300 and 900. */
+#define LOADAVG_PERIODS 3
+extern const double loadavg_period_s[LOADAVG_PERIODS];
+
 /* The average is sum / weight. Initialise with zeros. */
 struct loadavg {
   double sum;
@@ -27,10 +31,5 @@ void loadavg_update(struct loadavg *average, double value, double dt_s,
 
 /* Returns the average, or NAN before the first update. */
 double loadavg_get(const struct loadavg *average);
-
-/* Names the average of `what` over a period: load_5m, load_10s. */
-#define LOADAVG_NAME_SIZE 32
-void loadavg_name(char name[LOADAVG_NAME_SIZE], const char *what,
-                  double period_s);
 
 #endif

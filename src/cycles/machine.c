@@ -264,6 +264,24 @@ void machine_linux_close(struct machine *machine) {
   free(self);
 }
 
+/* Reads the number that each boot of a kernel draws. Returns false if it is
+ * unknown. */
+static bool read_boot_id(const char *sysroot, char *id, size_t size) {
+  struct machine *machine = machine_linux(sysroot);
+  bool is_known =
+      machine != NULL &&
+      machine_read(machine, id, size, "/proc/sys/kernel/random/boot_id") > 0;
+  machine_linux_close(machine);
+  return is_known;
+}
+
+bool machine_is_ours(const char *sysroot) {
+  char ours[64], id[64];
+  return sysroot == NULL ||
+         (read_boot_id(NULL, ours, sizeof(ours)) &&
+          read_boot_id(sysroot, id, sizeof(id)) && strcmp(ours, id) == 0);
+}
+
 /* ---------------------------------------------------------------------------
  * Whole files
  */

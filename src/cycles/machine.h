@@ -80,6 +80,14 @@ static inline uint64_t machine_now_ns(const struct machine *machine,
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
+/* True if the files under this sysroot (NULL: none) are those of the kernel
+ * that this process runs on: they have its boot_id. A container may see those
+ * of another. */
+bool machine_is_ours(const char *sysroot);
+
+/* What is wrong if they are not. */
+#define MACHINE_NOT_OURS "SysRoot is not of this kernel: it lacks its boot_id"
+
 /* Reads a file of up to 64 MiB into *buffer, which grows as needed (NULL and
  * size 0 at first) and which the caller frees. Returns the length or -errno. */
 ssize_t machine_read_long(const struct machine *machine, const char *path,

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Indices of the columns after the name of the core. */
-enum { COLUMN_RUN = 6, COLUMN_WAIT, COLUMN_SWITCHES, COLUMNS };
+/* The columns after the name of the core; the run time has this index. */
+enum { COLUMN_RUN = 6, COLUMNS = 9 };
 
 /* Parses the text after "cpu" in a line: a core number and its columns. Ignores
  * any other text. */
@@ -20,10 +20,7 @@ static void parse_row(struct schedstat *stat, const char *text) {
   for (int i = 0; i < COLUMNS; i++)
     if (!number_next(&text, &column[i]))
       return;
-  stat->rows[core] =
-      (struct schedstat_row){.run_ns = column[COLUMN_RUN],
-                             .wait_ns = column[COLUMN_WAIT],
-                             .switches = column[COLUMN_SWITCHES]};
+  stat->run_ns[core] = column[COLUMN_RUN];
   core_set_add(&stat->cores, (int)core);
 }
 
@@ -34,9 +31,9 @@ static bool is_known_version(const char *text) {
 
 int schedstat_parse(struct schedstat *stat, const char *text) {
   core_set_clear(&stat->cores);
-  if (stat->rows == NULL)
-    stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));
-  if (stat->rows == NULL)
+  if (stat->run_ns == NULL)
+    stat->run_ns = calloc(CORES_MAX, sizeof(*stat->run_ns));
+  if (stat->run_ns == NULL)
     return -ENOMEM;
   /* Ignore a last line without a newline: if the file was cut off, its last
    * number may lack digits. */
@@ -57,7 +54,7 @@ int schedstat_read(struct schedstat *stat, const struct machine *machine) {
 }
 
 void schedstat_free(struct schedstat *stat) {
-  free(stat->rows);
+  free(stat->run_ns);
   free(stat->buffer);
   *stat = (struct schedstat){0};
 }

@@ -8,16 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One core. All members count since boot. */
-struct schedstat_row {
-  uint64_t run_ns;   /* how long tasks ran */
-  uint64_t wait_ns;  /* how long tasks waited to run, summed over tasks */
-  uint64_t switches; /* how often a task began to run */
-};
-
 struct schedstat {
   struct core_set cores;
-  struct schedstat_row *rows; /* rows[core] is valid for each core in `cores` */
+  /* How long tasks ran since boot; valid for each core in `cores`. */
+  uint64_t *run_ns;
   char *buffer;
   size_t buffer_size;
 };

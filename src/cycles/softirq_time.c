@@ -30,8 +30,7 @@ struct softirq_time {
 static const char *find_obstacle(const struct engine *engine) {
   uint64_t realtime;
   if (!engine->options.hardware)
-    return "SysRoot may belong to another kernel; set HostPerf true if it "
-           "belongs to this one";
+    return MACHINE_NOT_OURS;
   if (machine_read_u64(engine->options.machine, &realtime,
                        "/sys/kernel/realtime") == 0 &&
       realtime != 0)

@@ -81,7 +81,6 @@ void bpf_consider(struct engine *engine) {
   struct source *source = engine_source(engine, SOURCE_BPF);
   const char *purpose;
   if (engine->options.source != SOURCE_AUTO || !engine->options.hardware ||
-      engine->options.no_bpf ||
       (source->available &&
        (engine->clock_purpose == NULL || engine->clock->programs.pinned)))
     return;
@@ -109,8 +108,6 @@ static void explain_not_loaded(const struct engine *engine,
            topology_any_isolated(&engine->topology)
                ? "loading it would interrupt isolated cores: pin it before the "
                  "fast path starts (percore clock --pin)"
-           : engine->options.no_bpf
-               ? "UseBPF false forbids loading it, and no clock is pinned"
                : "it is loaded only if named (Source \"bpf\") or if the source "
                  "idle is known to miss work");
 }

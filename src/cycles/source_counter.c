@@ -46,8 +46,7 @@ static void rule_out(struct source *source,
   if (options->source != SOURCE_AUTO && options->source != source->kind)
     source_set_unavailable(source, "another source is configured");
   else if (!options->hardware)
-    source_set_unavailable(source, "SysRoot may belong to another kernel; set "
-                                   "HostPerf true if it belongs to this one");
+    source_set_unavailable(source, MACHINE_NOT_OURS);
 }
 
 /* Adds a source, which is available unless the options rule it out, for one
@@ -99,8 +98,8 @@ static void choose_divisor(struct source *source, const struct finder *finder) {
     source->base_frequency_hz = finder->options->base_frequency_hz;
   if (!(source->base_frequency_hz > 0))
     source_set_unavailable(source, "the frequency at which the event counts is "
-                                   "unknown: set BaseFrequency (percore(1): "
-                                   "--base-frequency)");
+                                   "unknown; percore load takes it with "
+                                   "--base-frequency");
 }
 
 /* Finds a TSC that counts at a steady rate, in halted cores, too. A virtual
@@ -207,7 +206,8 @@ static void find_events(struct finder *finder) {
   const struct machine *machine = options->machine;
   int len = finder->len;
   if (options->event == NULL && options->hardware &&
-      options->source == SOURCE_AUTO && machine->system_counter_hz > 0)
+      (options->source == SOURCE_AUTO || options->source == SOURCE_EVENT) &&
+      machine->system_counter_hz > 0)
     machine->list_directory(machine->context, PMU_FOLDER, find_cnt_cycles,
                             finder);
   if (finder->len == len)

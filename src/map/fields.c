@@ -69,8 +69,7 @@ uint64_t map_integer(const void *at, uint32_t size, bool is_signed) {
 
 uint64_t map_field_value(const struct map_field *field, const void *value) {
   return map_integer((const char *)value + field->offset, field->size,
-                     field->is_signed) >>
-         field->shift;
+                     field->is_signed);
 }
 
 /* ---------------------------------------------------------------------------

@@ -12,7 +12,6 @@ struct map_field {
   char help[128];           /* may be "" */
   uint32_t offset;          /* offset in the value, in bytes */
   uint8_t size;             /* 1, 2, 4 or 8 */
-  uint8_t shift;            /* the count begins with this bit of the value */
   /* Of a histogram, each bucket is a field. Bucket b counts values from 2^(b-1)
    * to 2^b. 0: no histogram. */
   uint8_t bucket, buckets;
@@ -58,7 +57,7 @@ void map_fields_free(struct map_fields *fields);
  * sign-extended to 64 bits. */
 uint64_t map_integer(const void *at, uint32_t size, bool is_signed);
 
-/* Returns the value of a field: shifted, or sign-extended to 64 bits. */
+/* Returns the value of a field, sign-extended to 64 bits. */
 uint64_t map_field_value(const struct map_field *field, const void *value);
 
 /* Makes a name from `text`: skips everything before the first letter, converts

@@ -1,7 +1,7 @@
 #include "growth.h"
 
 static uint64_t mask_of(const struct map_field *field) {
-  return UINT64_MAX >> (64 - 8 * field->size) >> field->shift;
+  return UINT64_MAX >> (64 - 8 * field->size);
 }
 
 static bool is_counter(const struct map_field *field) {

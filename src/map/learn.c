@@ -60,7 +60,6 @@ static int choose_fields(struct map_feed *feed, char why[WHY_SIZE]) {
     struct map_field *field = &feed->fields.list[i];
     field->is_gauge |=
         field->bucket == 0 && names_have(&table->gauges, field->name);
-    field->shift = field->is_signed ? 0 : (uint8_t)table->shift;
     if (is_wanted(feed, field))
       feed->fields.list[kept++] = *field;
   }
@@ -80,7 +79,7 @@ int map_feed_learn(struct map_feed *feed, char why[WHY_SIZE]) {
   if (feed->table.fields_at.len > 0) {
     status = fields_by_place(feed, why);
   } else {
-    status = btf_open(&feed->types, info, feed->table.object, why);
+    status = btf_open(&feed->types, info, why);
     if (status == 0)
       status = map_fields_read(&feed->fields, &feed->types, info, why);
   }

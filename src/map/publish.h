@@ -19,9 +19,6 @@ struct map_table {
   const char *path; /* path of the map's pin; NULL: the map is opened by `id` */
   uint32_t id;
   const char *name; /* name of the table, [a-z][a-z0-9]* */
-  /* ELF file that contains the type information; NULL: the kernel is asked for
-   * it. */
-  const char *object;
   /* Names of the fields to read; empty: all. Global variables (.bss, .data) are
    * read only if they are named here or tagged. */
   struct names fields;
@@ -33,7 +30,6 @@ struct map_table {
   struct names row_names; /* names of an array's rows, by index */
   enum map_key_form key;  /* how the names of other rows show integers */
   uint32_t max_rows;      /* 0: MAP_ROWS_DEFAULT */
-  uint32_t shift; /* how many low bits of each unsigned value are no count */
 };
 
 struct map_publisher_options {

@@ -2,16 +2,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define LIBRARY "libbpf.so.1"
-#define FILE_SIZE_MAX (64 << 20) /* bytes; object files take a few MiB */
 #define PREFIX "percore:"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 
@@ -21,7 +17,6 @@
 
 static struct {
   struct btf *(*load_from_kernel)(uint32_t id);
-  struct btf *(*parse)(const char *path, void *extensions);
   void (*free)(struct btf *btf);
   uint32_t (*count)(const struct btf *btf);
   const struct btf_type *(*type)(const struct btf *btf, uint32_t id);
@@ -39,7 +34,6 @@ static void load_library(void) {
     void *function;
   } functions[] = {
       {"btf__load_from_kernel_by_id", &libbpf.load_from_kernel},
-      {"btf__parse", &libbpf.parse},
       {"btf__free", &libbpf.free},
       {"btf__type_cnt", &libbpf.count},
       {"btf__type_by_id", &libbpf.type},
@@ -164,131 +158,33 @@ const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
  * The types of a map
  */
 
-/* True if `name` may be the map's name, which the kernel truncates to 15 bytes.
- */
-static bool is_called(const char *name, const struct bpf_map_info *info) {
-  size_t length = strlen(info->name);
-  return strncmp(name, info->name, length) == 0 &&
-         (name[length] == '\0' || length == sizeof(info->name) - 1);
-}
-
-/* Returns the type that a member of a map's declaration points to, or 0. In
- * `struct { __type(key, struct flow); .. } flows SEC(".maps")`, the member key
- * is a pointer to the type of the key. */
-static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
-                           const char *member_name) {
-  const struct btf_type *type = btf_resolve(btf, &map_type);
-  if (type == NULL || btf_kind(type) != BTF_KIND_STRUCT)
-    return 0;
-  for (uint32_t i = 0; i < btf_count(type); i++) {
-    struct btf_part member;
-    if (!btf_find_member(&member, btf, type, i) ||
-        strcmp(member.name, member_name) != 0)
-      continue;
-    const struct btf_type *pointer = btf_resolve(btf, &member.type);
-    return pointer != NULL && btf_kind(pointer) == BTF_KIND_PTR ? pointer->type
-                                                                : 0;
-  }
-  return 0;
-}
-
-/* Finds the types of a map in an object file by the map's name. A map of global
- * variables is named after its program and section, such as "gtpx.bss". */
-static int find_in_file(struct btf_types *types,
-                        const struct bpf_map_info *info, char why[WHY_SIZE]) {
-  const struct btf *btf = types->btf;
-  const char *section = strchr(info->name, '.');
-  uint32_t count = libbpf.count(btf), found = 0;
-  for (uint32_t id = 1; id < count; id++) {
-    const struct btf_type *type = btf_type(btf, id);
-    if (type == NULL)
-      continue;
-    const char *name = btf_name(btf, type->name_off);
-    if (btf_kind(type) == BTF_KIND_DATASEC && section != NULL &&
-        strcmp(name, section) == 0) {
-      types->value = id;
-      found++;
-    }
-    if (btf_kind(type) != BTF_KIND_VAR || !is_called(name, info))
-      continue;
-    uint32_t value = pointed_to(btf, id, "value");
-    if (value == 0 || btf_size(btf, value) != (long)info->value_size)
-      continue;
-    types->key = pointed_to(btf, id, "key");
-    types->value = value;
-    found++;
-  }
-  if (found == 1)
-    return 0;
-  return why_fails(
-      why, -ENOENT,
-      found == 0
-          ? "Btf: the file has no map %s with values of %u bytes"
-          : "Btf: the file has more than one map %s with values of %u bytes",
-      info->name, info->value_size);
-}
-
-/* Reads the type information in `file`. Checks the file first, because libbpf
- * would wait forever for a FIFO and would read a file of any size. Returns 0 or
- * a negative errno. */
-static int parse_file(struct btf_types *types, const char *file,
-                      char why[WHY_SIZE]) {
-  struct stat status;
-  char path[32];
-  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
-    return why_fails(why, -errno, "Btf: cannot open %s: %s", file,
-                     strerror(errno));
-  bool is_good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-                 status.st_size <= FILE_SIZE_MAX;
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  types->btf = is_good ? libbpf.parse(path, NULL) : NULL;
-  int error = errno;
-  close(fd);
-  if (!is_good)
-    return why_fails(why, -EINVAL,
-                     "Btf: %s is not a regular file of at most %d MiB", file,
-                     FILE_SIZE_MAX >> 20);
-  return types->btf != NULL
-             ? 0
-             : why_fails(why, -error, "Btf: %s has no type information: %s",
-                         file, strerror(error));
-}
-
-static int find_types(struct btf_types *types, const struct bpf_map_info *info,
-                      const char *file, char why[WHY_SIZE]) {
-  if (file != NULL) {
-    int status = parse_file(types, file, why);
-    return status == 0 ? find_in_file(types, info, why) : status;
-  }
-  types->btf = libbpf.load_from_kernel(info->btf_id);
-  if (types->btf == NULL)
-    return why_fails(why, -errno, "cannot read its type information: %s%s",
-                     strerror(errno),
-                     errno == EPERM ? "; run as root (CAP_SYS_ADMIN), or "
-                                      "set Btf in collectd's configuration"
-                                    : "");
-  types->key = info->btf_key_type_id;
-  types->value = info->btf_value_type_id;
+int btf_take(struct btf_types *types, struct btf *btf, uint32_t key,
+             uint32_t value) {
+  *types = (struct btf_types){.btf = btf, .key = key, .value = value};
+  if (!has_library())
+    return -ELIBACC;
+  find_tags(types);
   return 0;
 }
 
 int btf_open(struct btf_types *types, const struct bpf_map_info *info,
-             const char *file, char why[WHY_SIZE]) {
+             char why[WHY_SIZE]) {
   *types = (struct btf_types){0};
-  if (file == NULL && info->btf_id == 0)
+  if (info->btf_id == 0)
     return why_fails(
         why, -ENOENT,
         "it was loaded without type information (BTF): compile its program "
         "with clang -g, or set FieldAt in collectd's configuration");
   if (!has_library())
     return why_fails(why, -ELIBACC, "cannot load " LIBRARY ": install libbpf1");
-  int status = find_types(types, info, file, why);
-  if (status == 0)
-    find_tags(types);
-  else
-    btf_close(types);
-  return status;
+  struct btf *btf = libbpf.load_from_kernel(info->btf_id);
+  if (btf == NULL)
+    return why_fails(why, -errno, "cannot read its type information: %s%s",
+                     strerror(errno),
+                     errno == EPERM ? "; run as root (CAP_SYS_ADMIN), or "
+                                      "set FieldAt in collectd's configuration"
+                                    : "");
+  return btf_take(types, btf, info->btf_key_type_id, info->btf_value_type_id);
 }
 
 void btf_close(struct btf_types *types) {

@@ -21,12 +21,14 @@ struct btf_types {
   size_t tags_len;
 };
 
-/* Loads the type information of a map: from `file`, the object file of its
- * program, unless `file` is NULL; otherwise from the kernel, which requires
- * CAP_SYS_ADMIN. Returns -ENOENT if the map has no type information or the file
- * does not define the map. */
+/* Loads the type information of a map from the kernel, which requires
+ * CAP_SYS_ADMIN. Returns -ENOENT if the map has none. */
 int btf_open(struct btf_types *types, const struct bpf_map_info *info,
-             const char *file, char why[WHY_SIZE]);
+             char why[WHY_SIZE]);
+/* Takes what libbpf has loaded, and the ids of the types of a map's key and
+ * value. btf_close frees it. Returns -ELIBACC if there is no libbpf. */
+int btf_take(struct btf_types *types, struct btf *btf, uint32_t key,
+             uint32_t value);
 void btf_close(struct btf_types *types);
 
 /* The functions below accept any id, even in malformed BTF. */

@@ -1,7 +1,5 @@
 #include "config.h"
 
-#include "wake/survey.h"
-
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -109,8 +107,13 @@ static int read_group(void *into, const struct config_option *option,
 static int read_wake_latency(void *into, const struct config_option *option,
                              const oconfig_item_t *item) {
   struct config *config = into;
-  config->wake_latency.enabled = true;
-  return config_block(config, option, item);
+  if (!config_has_values(item, 1))
+    return config_option_refuse(option, item, NULL);
+  config->wake_latency = true;
+  if (item->values[0].type != OCONFIG_TYPE_BOOLEAN)
+    return add_cores(&config->wake_cores, option, item, 0);
+  config->wake_latency = item->values[0].value.boolean;
+  return 0;
 }
 
 static int read_pollers(void *into, const struct config_option *option,
@@ -145,7 +148,7 @@ static int read_sys_root(void *into, const struct config_option *option,
 }
 
 /* ---------------------------------------------------------------------------
- * Options of <Load> and <LoadAverage>
+ * Options of <Load>
  */
 
 static int read_board(void *into, const struct config_option *option,
@@ -181,51 +184,6 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   return 0;
 }
 
-/* True if `text` has the syntax of an event. Does not check whether the PMU
- * exists, because the same configuration file may be used on many hosts, and
- * some of them may lack the PMU. */
-static bool is_event(const char *text) {
-  const char *digits = NULL;
-  if (text[0] == 'r')
-    digits = text + 1;
-  else if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-    digits = text + 2;
-  if (digits != NULL && digits[0] != '\0' && strlen(digits) <= 16 &&
-      strspn(digits, "0123456789abcdefABCDEF") == strlen(digits))
-    return true;
-  const char *slash = strchr(text, '/');
-  size_t length = strlen(text);
-  return slash != NULL && slash > text && length < 256 &&
-         text[length - 1] == '/' && slash + 2 <= text + length - 1 &&
-         strchr(slash + 1, '/') == text + length - 1 && text[0] != '.';
-}
-
-static int add_period(struct figures_options *figures, double period_s) {
-  for (size_t i = 0; i < figures->periods_len; i++)
-    if (figures->period_s[i] == period_s)
-      return 0;
-  if (figures->periods_len == FIGURES_PERIODS_MAX)
-    return -1;
-  figures->period_s[figures->periods_len++] = period_s;
-  return 0;
-}
-
-static int read_period(void *into, const struct config_option *option,
-                       const oconfig_item_t *item) {
-  struct config *config = into;
-  if (item->children_num != 0 || item->values_num < 1)
-    return config_option_refuse(option, item, NULL);
-  for (int i = 0; i < item->values_num; i++) {
-    const oconfig_value_t *value = &item->values[i];
-    if (!config_is_whole(value, option))
-      return config_option_refuse(option, item, NULL);
-    if (add_period(&config->sampler.figures, value->value.number) != 0)
-      return config_option_refuse(option, item,
-                                  "at most 13 further periods are allowed");
-  }
-  return 0;
-}
-
 /* ---------------------------------------------------------------------------
  * All options
  */
@@ -256,13 +214,6 @@ static const struct config_option load_options[] = {
     CORES("AlsoIsolated", sampler.engine.also_isolated),
     NUMBER("SampleInterval", load.sample_interval_s, "a number of seconds",
            0.05, 60),
-    CONFIG_STRING("Event", struct config, sampler.engine.event, is_event,
-                  "an event in sysfs, \"pmu/name/\" or "
-                  "\"pmu/term=value,term/\", or a raw event, \"r1a8\" or "
-                  "\"0x1a8\""),
-    NUMBER("BaseFrequency", sampler.engine.base_frequency_hz,
-           "a frequency in Hz", 1000000, 100000000000),
-    BOOLEAN("UseBPF", load.use_bpf),
     {.key = "Board",
      .read = read_board,
      .allowed = "\"group\", \"all\" or \"off\""},
@@ -273,36 +224,8 @@ static const struct config_option load_options[] = {
     BOOLEAN("ReportHidden", load.report_hidden),
     BOOLEAN("ReportTime", load.report_time),
     BOOLEAN("ReportFrequency", sampler.engine.frequency),
-    BOOLEAN("ReportSchedstat", sampler.figures.schedstat),
     BOOLEAN("ReportSoftirq", sampler.figures.softirq),
     BOOLEAN("ReportCStates", sampler.figures.cstates),
-    {.key = NULL},
-};
-
-static const struct config_option load_average_options[] = {
-    {.key = "Period",
-     .read = read_period,
-     .allowed =
-         "whole seconds from 10 to 3600, at most 13 of them, without quotes",
-     .min = 10,
-     .max = 3600},
-    BOOLEAN("RunQueue", sampler.figures.run_queue),
-    BOOLEAN("CountBlocked", sampler.figures.count_blocked),
-    {.key = NULL},
-};
-
-static bool is_method(const char *text) {
-  return wake_method_of(text) != WAKE_ANY;
-}
-
-static const struct config_option wake_latency_options[] = {
-    CORES("Cores", wake_latency.cores),
-    CONFIG_STRING("Method", struct config, wake_latency.method, is_method,
-                  "\"bpf-timer\" or \"thread\""),
-    NUMBER("Pause", wake_latency.pause_ms, "a number of milliseconds", 0, 1000),
-    INTEGER("Probes", wake_latency.probes, 10, WAKE_SURVEY_PROBES_MAX),
-    NUMBER("MaxLoad", wake_latency.max_load, "a percentage", 1, 100),
-    NUMBER("Window", wake_latency.window_s, "a number of seconds", 60, 3600),
     {.key = NULL},
 };
 
@@ -332,14 +255,14 @@ static const struct config_option plugin_options[] = {
      .allowed = "one absolute path",
      .is_valid = is_root,
      .offset = AT(sys_root)},
-    BOOLEAN("HostPerf", host_perf),
     INTEGER("MaxValues", max_values, 1, 10000000),
     NUMBER("MaxMemory", max_memory, "a number of bytes", 1048576,
            70368744177664),
-    BOOLEAN("SendNotifications", send_notifications),
     BLOCK("Load", config_block, load_options),
-    BLOCK("LoadAverage", config_block, load_average_options),
-    BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
+    {.key = "WakeLatency",
+     .read = read_wake_latency,
+     .allowed = "true, false or one list of core numbers from 0 to 8191, such "
+                "as \"0-1\""},
     BLOCK("Pollers", read_pollers, poller_options),
     {.key = "Region",
      .read = region_config_read,
@@ -362,34 +285,18 @@ void config_init(struct config *config) {
   *config = (struct config){
       .max_values = MAX_VALUES_DEFAULT,
       .max_memory = MAX_MEMORY_DEFAULT,
-      .send_notifications = true,
       .sampler = {.engine = {.source = SOURCE_AUTO,
                              .isolated_cores = ISOLATED_CORES_IDLE,
-                             .raise_limit = true},
-                  .figures = {.period_s = {60, 300, 900},
-                              .periods_len = CONFIG_PERIODS_STANDARD,
-                              .run_queue = true,
-                              .count_blocked = true}},
+                             .raise_limit = true}},
       .load = {.report_per_core = true,
                .report_host = true,
-               .use_bpf = true,
                .board = BOARD_GROUP},
-      .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
 }
 
 int config_read(struct config *config, const oconfig_item_t *block) {
   if (config_options_read(config, plugin_options, block) != 0)
     return -1;
-  if (config->sampler.engine.source == SOURCE_EVENT &&
-      config->sampler.engine.event == NULL) {
-    ERROR("percore: Source \"event\": no event is given; set Event in the same "
-          "<Plugin percore> block or an earlier one.");
-    return -1;
-  }
-  if (config->host_perf && config->sys_root == NULL)
-    WARNING("percore: HostPerf true has no effect without SysRoot: hardware "
-            "counters are used anyway.");
   return config->pollers.wanted
              ? region_config_publish(&config->regions, POLLERS_REGION)
              : 0;
@@ -399,8 +306,7 @@ void config_sampler_options(const struct config *config,
                             struct sampler_options *options) {
   *options = config->sampler;
   options->engine.cores = config_cores(&config->cores);
-  options->engine.hardware = config->sys_root == NULL || config->host_perf;
-  options->engine.no_bpf = !config->load.use_bpf;
+  options->engine.hardware = machine_is_ours(config->sys_root);
   options->figures.softirq &= config->load.report_per_core;
   options->figures.groups = config->groups;
   options->figures.groups_len = config->groups_len;

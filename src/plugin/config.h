@@ -28,24 +28,17 @@
 #include "poller/poller.h"
 #include "region_config.h"
 
-/* How many load averages are always computed: those over 60, 300 and 900 s,
- * which are dispatched as one value of type `load`. */
-#define CONFIG_PERIODS_STANDARD 3
-
 /* The options of <Plugin percore>. */
 struct config {
   struct core_set cores; /* empty: all cores, looked up again at each sample */
   struct figures_group *groups;
   size_t groups_len;
   char *sys_root; /* absolute, without a trailing slash; NULL: "/" */
-  bool host_perf;
   int max_values;
   double max_memory; /* for regions, in bytes */
-  bool send_notifications;
 
-  /* <LoadAverage>, and those options of <Load> that the sampler itself needs.
-   * They are stored directly in the sampler's options, which
-   * config_sampler_options completes. */
+  /* The options of <Load> that the sampler itself needs are stored directly in
+   * its options, which config_sampler_options completes. */
   struct sampler_options sampler;
 
   /* All other options of <Load>. */
@@ -56,21 +49,13 @@ struct config {
     bool report_self; /* all figures of percore itself */
     bool report_hidden;
     bool report_time;
-    bool use_bpf;
     enum board_readers board; /* who may read the board */
   } load;
 
-  struct {
-    bool enabled; /* there is a <WakeLatency> block */
-    /* The cores to probe. Empty: all measured cores or, if any core is
-     * isolated, none. */
-    struct core_set cores;
-    char *method;    /* what wakes the cores; NULL: a BPF timer or a thread */
-    int probes;      /* per core and interval */
-    double pause_ms; /* before each probe */
-    double max_load; /* in percent; a core with a higher load is not probed */
-    double window_s; /* the percentiles are about this much time */
-  } wake_latency;
+  bool wake_latency; /* whether to measure how fast cores wake */
+  /* The cores to probe. Empty: all measured cores or, if any core is isolated,
+   * none. */
+  struct core_set wake_cores;
 
   struct region_configs regions;
   struct map_configs maps;

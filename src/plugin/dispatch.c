@@ -28,7 +28,6 @@ enum scale {
   POINTS, /* a difference of shares, shown in percentage points; may be negative
            */
   PLAIN,  /* unchanged; negative figures become NAN */
-  COUNT,  /* a counter, dispatched as DERIVE */
   NUMBER, /* an int, unchanged */
   TOTAL,  /* a uint64_t, dispatched as DERIVE */
 };
@@ -66,18 +65,12 @@ static void put_figure(struct out *out, const char *type,
 static void put_metric(struct out *out, const struct metric *metric,
                        const void *at) {
   const char *type = metric->type, *type_instance = metric->type_instance;
-  double figure;
   switch (metric->scale) {
   case TOTAL:
     put_derive(&out->list, type, type_instance, *(const uint64_t *)at);
     break;
   case NUMBER:
     put_figure(out, type, type_instance, *(const int *)at, PLAIN);
-    break;
-  case COUNT:
-    figure = *(const double *)at;
-    if (figure <= GAUGE_MAX) /* false for NAN */
-      put_derive(&out->list, type, type_instance, (uint64_t)figure);
     break;
   default:
     put_figure(out, type, type_instance, *(const double *)at, metric->scale);
@@ -93,32 +86,16 @@ static void put_metrics(struct out *out, const struct metric *metrics,
       put_metric(out, &metrics[i], (const char *)figures + metrics[i].figure);
 }
 
-/* Puts load averages. The averages over the standard periods are one value with
- * three data sources; the average over each additional period is a separate
- * value, in percent of `whole`, or as it is if that is 0. */
+/* Puts load averages: one value with three data sources. */
 static void put_load_averages(struct out *out, const double *average,
-                              const char *name, double ceiling, int whole) {
-  const struct snapshot *snapshot = out->snapshot;
-  double value[FIGURES_PERIODS_MAX];
-  for (size_t i = 0; i < snapshot->periods_len; i++)
-    value[i] = fmin(scaled(average[i], PLAIN), ceiling);
-
-  if (snapshot->periods_len >= CONFIG_PERIODS_STANDARD &&
-      isfinite(average[0]) && isfinite(average[1]) && isfinite(average[2]))
-    put_values(&out->list, "load", name,
-               (value_t[]){{.gauge = value[0]},
-                           {.gauge = value[1]},
-                           {.gauge = value[2]}},
-               CONFIG_PERIODS_STANDARD);
-  for (size_t i = CONFIG_PERIODS_STANDARD; i < snapshot->periods_len; i++) {
-    char instance[LOADAVG_NAME_SIZE];
-    loadavg_name(instance, name[0] != '\0' ? name : "load",
-                 snapshot->period_s[i]);
-    if (whole > 0)
-      put_figure(out, "percent", instance, average[i] / whole, PERCENT);
-    else
-      put_figure(out, "gauge", instance, average[i], PLAIN);
+                              const char *name, double ceiling) {
+  value_t value[LOADAVG_PERIODS];
+  for (size_t i = 0; i < LOADAVG_PERIODS; i++) {
+    if (!isfinite(average[i]))
+      return;
+    value[i].gauge = fmin(scaled(average[i], PLAIN), ceiling);
   }
+  put_values(&out->list, "load", name, value, LOADAVG_PERIODS);
 }
 
 /* ---------------------------------------------------------------------------
@@ -133,9 +110,6 @@ static const struct metric core_details[] = {
     {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(load.report_hidden)},
     {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(sampler.engine.frequency)},
-    {"contextswitch", "", COUNT, CORE(switches),
-     WHEN(sampler.figures.schedstat)},
-    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
     {"percent", "softirq_all", PERCENT, CORE(softirq.all),
      WHEN(sampler.figures.softirq)},
 };
@@ -195,7 +169,7 @@ static void put_core_load(struct out *out, const struct core_figures *core) {
 
 static void put_core_averages(struct out *out,
                               const struct core_figures *core) {
-  put_load_averages(out, core->load_average, "", 1, 1);
+  put_load_averages(out, core->load_average, "", 1);
   if (out->config->load.sample_interval_s > 0) {
     put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
     put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
@@ -273,17 +247,14 @@ static void put_sets(struct out *out) {
 }
 
 static void put_host(struct out *out) {
-  const struct config *config = out->config;
   const struct snapshot *snapshot = out->snapshot;
   const struct host_figures *host = &snapshot->host;
-  if (!config->load.report_host)
+  if (!out->config->load.report_host)
     return;
   put_sets(out);
   put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
-  put_load_averages(out, host->load_average, "", CORES_MAX,
-                    snapshot->self.cores_online);
-  if (config->sampler.figures.run_queue)
-    put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX, 0);
+  put_load_averages(out, host->load_average, "", CORES_MAX);
+  put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
   put_figure(out, "gauge", "hidden", host->hidden, POINTS);
   if (snapshot->hypervisor)
     put_figure(out, "percent", "steal", host->steal, PERCENT);

@@ -13,8 +13,6 @@
  * Options
  */
 
-static bool is_absolute(const char *text) { return text[0] == '/'; }
-
 static bool is_field(const char *text) {
   return region_name_is_valid(text, true) && strlen(text) < MAP_NAME_SIZE;
 }
@@ -78,8 +76,6 @@ static const struct config_option map_options[] = {
                  "names of at most 119 bytes without control characters, each "
                  "in quotes"),
     {.key = "Key", .read = read_key, .allowed = "\"hex\" or \"ipv4\""},
-    CONFIG_STRING("Btf", struct map_config, table.object, is_absolute,
-                  "the absolute path of the program's object file, in quotes"),
     CONFIG_NAMES("Field", struct map_config, table.fields, is_field,
                  NAMES_OF_FIELDS),
     CONFIG_NAMES("Gauge", struct map_config, table.gauges, is_field,
@@ -92,8 +88,6 @@ static const struct config_option map_options[] = {
      .max = 1 << 20},
     CONFIG_NUMBER("MaxRows", config_integer, struct map_config, table.max_rows,
                   "a whole number", 1, 10000000),
-    CONFIG_NUMBER("Shift", config_integer, struct map_config, table.shift,
-                  "a whole number", 1, 31),
     {.key = NULL},
 };
 

@@ -40,7 +40,7 @@ static struct {
   struct region_thread *region_thread; /* NULL: out of memory */
   uint64_t began_boottime_ns;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
-  struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
+  struct wake_sampler *wake_sampler; /* NULL: no WakeLatency */
   struct pollers *pollers;           /* NULL: there is no block <Pollers> */
   c_complain_t regions_unread, unmeasured, coarse;
   bool has_read;
@@ -151,11 +151,9 @@ static void publish(__attribute__((unused)) void *context,
   watch_regions();
 }
 
-/* With SysRoot, the cores may be those of another kernel. */
 static void open_board(void) {
   const struct config *config = &plugin.config;
-  if (config->load.board != BOARD_OFF &&
-      (config->sys_root == NULL || config->host_perf))
+  if (config->load.board != BOARD_OFF && machine_is_ours(config->sys_root))
     plugin.board = board_open(config->load.board,
                               &(struct journal){.write = write_journal});
 }
@@ -171,9 +169,8 @@ static int start_sampler(void) {
   config_sampler_options(&plugin.config, &options);
   options.interval_ns = plugin.interval_ns;
   options.engine.machine = plugin.machine;
-  options.engine.journal = (struct journal){
-      .write = write_journal,
-      .change = plugin.config.send_notifications ? notify : NULL};
+  options.engine.journal =
+      (struct journal){.write = write_journal, .change = notify};
   options.publish = publish;
 
   int status = sampler_start(&plugin.sampler, &options);
@@ -213,7 +210,7 @@ static int start_pollers(void) {
   struct pollers_options *options = &plugin.config.pollers;
   options->interval_ns = plugin.interval_ns;
   options->journal = (struct journal){.write = write_journal};
-  if (plugin.config.sys_root == NULL || plugin.config.host_perf)
+  if (machine_is_ours(plugin.config.sys_root))
     return pollers_start(&plugin.pollers, options);
   return 0;
 }

@@ -108,8 +108,6 @@ static void tell(struct region_instance *instance, int severity,
   va_end(arguments);
   plugin_log(severity == NOTIF_OKAY ? LOG_NOTICE : LOG_WARNING, "percore: %s",
              note.message);
-  if (!instance->watch->options.config->send_notifications)
-    return;
   put_notification(&note, instance->label, "regions");
 }
 

@@ -51,9 +51,9 @@ static void warn_of_absent(const struct core_set *named,
   core_set_subtract(&absent, &measured);
   core_set_format(&absent, list, sizeof(list));
   if (core_set_next(&absent, -1) >= 0)
-    WARNING("percore: wake latency is not measured on cores %s: Cores in "
-            "<WakeLatency> names them, but their loads are not measured; check "
-            "both lists of Cores.",
+    WARNING("percore: wake latency is not measured on cores %s: WakeLatency "
+            "names them, but their loads are not measured; check WakeLatency "
+            "and Cores.",
             list);
 }
 
@@ -64,13 +64,12 @@ void wake_sampler_tell(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
   if (sampler == NULL)
     return;
-  const struct core_set *named =
-      config_cores(&sampler->config->wake_latency.cores);
+  const struct core_set *named = config_cores(&sampler->config->wake_cores);
   bool is_allowed = named != NULL || !snapshot->isolates;
   if (!sampler->warned && !is_allowed)
     WARNING("percore: wake latency is not measured: each burst of probes "
-            "interrupts isolated cores, too; name the cores to measure with "
-            "Cores in <WakeLatency>.");
+            "interrupts isolated cores, too; name the cores to measure, such "
+            "as WakeLatency \"0-1\".");
   if (!sampler->warned && named != NULL)
     warn_of_absent(named, snapshot);
   sampler->warned |= named != NULL || !is_allowed;
@@ -140,26 +139,12 @@ static void dispatch(struct wake_sampler *sampler,
   put_derive(&list, "derive", "wake_probes", wake_survey_probes(survey));
 }
 
-static int open_survey(struct wake_sampler *sampler,
-                       struct wake_survey **survey, char why[WHY_SIZE]) {
-  const struct config *config = sampler->config;
-  const struct wake_survey_options options = {
-      .method = wake_method_of(config->wake_latency.method),
-      .probes = (uint64_t)config->wake_latency.probes,
-      .pause_ns = (uint64_t)(config->wake_latency.pause_ms * 1e6),
-      .window_ns = (uint64_t)(config->wake_latency.window_s * 1e9),
-      .load_max = config->wake_latency.max_load / 100,
-      .now_ns = now_ns,
-      .wait = wait_for,
-      .say = warn,
-      .context = sampler};
-  return wake_survey_open(survey, &options, why);
-}
-
 /* Runs bursts until the thread must end. Opens the survey before the first
  * burst. Returns 0, or a negative errno after which the thread gives up. */
 static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
                    char why[WHY_SIZE]) {
+  const struct wake_survey_options options = {
+      .now_ns = now_ns, .wait = wait_for, .say = warn, .context = sampler};
   uint64_t lead_ns = sampler->interval_ns - sampler->interval_ns / BEGIN;
   int status = 0;
   measure_cpu(sampler);
@@ -170,7 +155,7 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
     if (burst == NULL)
       continue;
     if (*survey == NULL)
-      status = open_survey(sampler, survey, why);
+      status = wake_survey_open(survey, &options, why);
     if (status == 0)
       status = wake_survey_round(*survey, burst->cores, burst->cores_len,
                                  sampler->interval_ns / DURATION, why);
@@ -204,19 +189,10 @@ static void *run_wake(void *argument) {
 int wake_sampler_start(struct wake_sampler **result,
                        const struct config *config, uint64_t interval_ns) {
   *result = NULL;
-  if (!config->wake_latency.enabled)
+  if (!config->wake_latency)
     return 0;
-  if (config->sys_root != NULL && !config->host_perf) {
-    WARNING(
-        "percore: wake latency is not measured: with SysRoot, the cores may "
-        "be those of another kernel; if they are not, set HostPerf.");
-    return 0;
-  }
-  if (config->wake_latency.pause_ms * 1e6 * DURATION >= (double)interval_ns) {
-    WARNING("percore: wake latency is not measured: a burst lasts half of the "
-            "interval, in which no probe fits beside Pause %g; make Pause "
-            "shorter.",
-            config->wake_latency.pause_ms);
+  if (!machine_is_ours(config->sys_root)) {
+    WARNING("percore: wake latency is not measured: " MACHINE_NOT_OURS ".");
     return 0;
   }
   struct wake_sampler *sampler = calloc(1, sizeof(*sampler));

@@ -135,9 +135,6 @@ uint64_t load_sample_interval_ns(double interval_s) {
   return (uint64_t)(fmin(window_s, longest_s) * 1e9);
 }
 
-const struct figures_options load_figures = {.run_queue = true,
-                                             .count_blocked = true};
-
 /* Fails if the event can be opened on none of the measured cores, because loads
  * of another source are not what was asked for. */
 static int check_event(const struct load_options *options,
@@ -233,22 +230,6 @@ struct publishing {
   bool any_source; /* the user has named none: the board's averages will do */
 };
 
-/* Takes the load averages of a core from its row of the board. Returns false if
- * the board lacks one. */
-static bool take_averages(const struct board_reader *reader,
-                          const struct snapshot *snapshot,
-                          struct core_figures *core,
-                          const struct board_core *row, size_t columns) {
-  bool has_all = true;
-  for (size_t i = 0; i < snapshot->periods_len; i++) {
-    size_t column = board_reader_average(reader, snapshot->period_s[i]);
-    has_all &= column < columns;
-    if (column < columns)
-      core->load_average[i] = board_figure(row, column);
-  }
-  return has_all;
-}
-
 /* Adds to the room of each core the share of polls that found nothing, as the
  * board tells it, and takes the board's load averages if it has all of them. */
 static void take_from_board(const struct publishing *publishing,
@@ -260,14 +241,14 @@ static void take_from_board(const struct publishing *publishing,
   board_reader_update(reader);
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     struct core_figures *core = &snapshot->cores[i];
-    size_t columns = board_reader_core(reader, core->core, &row);
-    if (columns > 0)
+    bool is_known = board_reader_core(reader, core->core, &row);
+    if (is_known)
       core->room = more_room(1 - core->load, row.room + row.load - 1);
+    has_all &= is_known || !core->online;
     if (core->online && has_all)
-      has_all =
-          columns > 0 && take_averages(reader, snapshot, core, &row, columns);
+      memcpy(core->load_average, row.average, sizeof(row.average));
   }
-  for (size_t p = 0; p < snapshot->periods_len && has_all; p++) {
+  for (int p = 0; p < LOADAVG_PERIODS && has_all; p++) {
     snapshot->host.load_average[p] = 0;
     for (size_t i = 0; i < snapshot->cores_len; i++)
       if (snapshot->cores[i].online)
@@ -312,15 +293,13 @@ static int load_run(const struct load_options *options,
       .any_source = strcmp(options->source, "auto") == 0};
   struct sampler_options sampler_options = {
       .engine = load_engine_options(options, machine, journal),
-      .figures = load_figures,
+      .figures = {.cstates = options->compare, .schedstat = options->compare},
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
       .sample_interval_ns = load_sample_interval_ns(options->interval_s),
       .from_start = true,
       .publish = publish,
       .context = &publishing,
   };
-  sampler_options.figures.cstates = options->compare;
-  sampler_options.figures.schedstat = options->compare;
   struct sampling sampling = {.page = {.time = options->time},
                               .doctor =
                                   options->all ? doctor_line(machine) : NULL};

@@ -23,7 +23,6 @@ struct engine_options load_engine_options(const struct load_options *options,
                                           struct machine *machine,
                                           struct journal journal);
 enum journal_level load_journal_level(const struct load_options *options);
-extern const struct figures_options load_figures;
 
 /* Refuses --cores of which this machine can never have any. Returns TOOL_OK, or
  * another exit status after an error message. */

@@ -3,14 +3,11 @@
 
 #include <errno.h>
 
-static void put_averages(struct json *json, const char *what,
-                         const struct snapshot *snapshot,
-                         const double *averages, double scale) {
-  for (size_t i = 0; i < snapshot->periods_len; i++) {
-    char name[LOADAVG_NAME_SIZE];
-    loadavg_name(name, what, snapshot->period_s[i]);
-    json_number(json, name, scale * averages[i]);
-  }
+static void put_averages(struct json *json, const double *averages,
+                         double scale) {
+  json_number(json, "load_1m", scale * averages[0]);
+  json_number(json, "load_5m", scale * averages[1]);
+  json_number(json, "load_15m", scale * averages[2]);
 }
 
 static void put_times(struct json *json, const struct core_figures *core) {
@@ -25,8 +22,7 @@ static void put_times(struct json *json, const struct core_figures *core) {
   json_close_object(json);
 }
 
-static void put_core(struct json *json, const struct snapshot *snapshot,
-                     const struct core_figures *core) {
+static void put_core(struct json *json, const struct core_figures *core) {
   json_open_object(json, NULL);
   json_integer(json, "core", core->core);
   json_bool(json, "online", core->online);
@@ -38,7 +34,7 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   json_percent(json, "load_high", core->load_high);
   json_percent(json, "load_trough", core->load_trough);
   json_percent(json, "load_peak", core->load_peak);
-  put_averages(json, "load", snapshot, core->load_average, 100);
+  put_averages(json, core->load_average, 100);
   json_percent(json, "room", core->room);
   json_percent(json, "sibling_load", core->sibling_load);
   put_times(json, core);
@@ -67,9 +63,10 @@ static void put_set(struct json *json,
 static void put_host(struct json *json, const struct snapshot *snapshot) {
   const struct host_figures *host = &snapshot->host;
   json_open_object(json, "host");
-  put_averages(json, "load", snapshot, host->load_average,
-               100.0 / snapshot->self.cores_online);
-  put_averages(json, "runqueue", snapshot, host->run_queue_average, 1);
+  put_averages(json, host->load_average, 100.0 / snapshot->self.cores_online);
+  json_number(json, "runqueue_1m", host->run_queue_average[0]);
+  json_number(json, "runqueue_5m", host->run_queue_average[1]);
+  json_number(json, "runqueue_15m", host->run_queue_average[2]);
   json_percent(json, "hidden", host->hidden);
   json_percent(json, "steal", host->steal);
   json_bool(json, "hypervisor", snapshot->hypervisor);
@@ -84,7 +81,7 @@ int load_json_write(FILE *out, const void *figures) {
   json_number(json, "interval_s", (double)snapshot->covered_ns / 1e9);
   json_open_array(json, "cores");
   for (size_t i = 0; i < snapshot->cores_len; i++)
-    put_core(json, snapshot, &snapshot->cores[i]);
+    put_core(json, &snapshot->cores[i]);
   json_close_array(json);
   json_open_array(json, "sets");
   for (size_t i = 0; i < snapshot->aggregates_len; i++)

@@ -186,7 +186,8 @@ int load_command_run(const struct load_options *options,
   getrlimit(RLIMIT_NOFILE, &measuring.inherited.files);
   int result, status = engine_open(&measuring.engine, &engine);
   if (status == 0)
-    measuring.figures = figures_open(&load_figures, measuring.engine);
+    measuring.figures =
+        figures_open(&(struct figures_options){0}, measuring.engine);
   if (status == 0 && measuring.figures == NULL)
     status = -ENOMEM;
   if (status == 0)

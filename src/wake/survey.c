@@ -11,10 +11,10 @@
 
 #define DISTANCE_NS UINT64_C(4000000)
 #define POLL_NS UINT64_C(20000000)
+#define WINDOW_NS (WAKE_SURVEY_WINDOW_S * UINT64_C(1000000000))
 #define LATE_NS UINT64_C(100000000) /* how long to wait for late probes */
 
-_Static_assert(WAKE_SURVEY_PROBES_MAX <= WAKE_EVENTS_KEPT,
-               "events would be lost");
+_Static_assert(WAKE_SURVEY_PROBES <= WAKE_EVENTS_KEPT, "events would be lost");
 
 static const struct {
   const char *name;
@@ -68,10 +68,9 @@ int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
-  const struct wake_collect_options collect = {.method = options->method,
-                                               .pause_ns = options->pause_ns,
+  const struct wake_collect_options collect = {.method = WAKE_ANY,
                                                .distance_ns = DISTANCE_NS,
-                                               .armed_max = options->probes,
+                                               .armed_max = WAKE_SURVEY_PROBES,
                                                .smis = -1,
                                                .goes_on = goes_on,
                                                .context = survey};
@@ -119,7 +118,7 @@ void wake_survey_close(struct wake_survey *survey) {
 static bool wait_for_probes(const struct wake_survey *survey) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t begin = options->now_ns(options->context);
-  uint64_t most = options->probes * (DISTANCE_NS + 2 * options->pause_ns);
+  uint64_t most = WAKE_SURVEY_PROBES * DISTANCE_NS;
   uint64_t until = begin + most + LATE_NS;
   if (until > survey->until_ns)
     until = survey->until_ns;
@@ -174,7 +173,7 @@ static int probe_all(struct wake_survey *survey,
   survey->next = 0;
   for (size_t i = 0; status == 0 && i < len; i++) {
     const struct wake_survey_core *core = &cores[(first + i) % len];
-    if (!(core->load <= options->load_max))
+    if (!(core->load <= WAKE_SURVEY_LOAD_MAX))
       continue;
     if (options->now_ns(options->context) >= survey->until_ns) {
       survey->next = core->core;
@@ -239,10 +238,10 @@ int wake_survey_round(struct wake_survey *survey,
   bool any = false;
   int status = 0;
   for (size_t i = 0; i < survey->len; i++)
-    if (now_ns > options->window_ns)
-      wake_points_forget(&survey->list[i].points, now_ns - options->window_ns);
+    if (now_ns > WINDOW_NS)
+      wake_points_forget(&survey->list[i].points, now_ns - WINDOW_NS);
   for (size_t i = 0; i < len; i++)
-    any |= cores[i].load <= options->load_max;
+    any |= cores[i].load <= WAKE_SURVEY_LOAD_MAX;
   if (any) {
     survey->until_ns = now_ns + duration_ns;
     status = wake_collect_attach(survey->collect, why);

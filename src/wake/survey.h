@@ -1,21 +1,18 @@
 /* survey: probes the cores of a machine, one after another and again and again,
- * to measure how fast they wake. A probe arms a timer that expires at most 4 ms
- * after the pause. The figures are about a window of time that ends now. Takes
- * 48 bytes of memory per datapoint in the window. */
+ * to measure how fast they wake. A probe arms a timer that expires within 4 ms.
+ * The figures are about a window of time that ends now. Takes 48 bytes of
+ * memory per datapoint in the window. */
 #ifndef PERCORE_WAKE_SURVEY_H
 #define PERCORE_WAKE_SURVEY_H
 
 #include "collect.h"
 
-#define WAKE_SURVEY_PROBES_MAX 1000 /* of one core in one round */
-#define WAKE_SURVEY_VALUES 7        /* percentiles over all idle states */
+#define WAKE_SURVEY_PROBES 100   /* of one core in one round */
+#define WAKE_SURVEY_WINDOW_S 600 /* of the figures */
+#define WAKE_SURVEY_LOAD_MAX 0.5 /* cores with a higher load are not probed */
+#define WAKE_SURVEY_VALUES 7     /* percentiles over all idle states */
 
 struct wake_survey_options {
-  enum wake_method method;
-  uint64_t probes;   /* of each core in a round */
-  uint64_t pause_ns; /* a core is left alone for this long before each probe */
-  uint64_t window_ns;
-  double load_max; /* cores with a higher load are not probed */
   uint64_t (*now_ns)(void *context); /* CLOCK_MONOTONIC */
   /* Sleeps for `ns` nanoseconds. Returns false if the round must end
    * immediately. */
@@ -34,7 +31,7 @@ struct wake_survey_core {
 
 struct wake_survey;
 
-/* Loads the BPF programs; with WAKE_ANY, says if there is no BPF timer. Returns
+/* Loads the BPF programs, and says if there is no BPF timer. Returns
  * 0, -ENODEV if cpuidle has no driver, because results could then not be
  * checked, or another negative errno. */
 int wake_survey_open(struct wake_survey **survey,

@@ -43,7 +43,6 @@ def _core_metrics(core):
     yield metric('percent', 'load_peak', lambda k: busy + 2 + k % 3)
     yield metric('percent', 'load_trough', lambda k: busy / 2)
     yield metric('load', '', lambda k: (busy / 100, 0.31 * core, busy / 256))
-    yield metric('percent', 'load_10s', lambda k: busy / 64)
     yield metric('gauge', 'hidden', lambda k: core - 1.25)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
@@ -53,8 +52,6 @@ def _core_metrics(core):
     for name, share in (('hardirq', 1.5), ('softirq_all', 12.5),
                         ('softirq_net_rx', 9.25), ('softirq_timer', 3.25)):
         yield metric('percent', name, lambda k, share=share: share + core / 8)
-    yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
-    yield metric('gauge', 'waiting', lambda k: 0.125 * core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     for name, latency_s in (('wake_p50', 2e-5), ('wake_p99', 4e-5), ('wake_p99_9', 8e-5),
                             ('intr_p50', 3e-5), ('intr_p99', 5e-5), ('intr_p99_9', 9e-5),
@@ -88,7 +85,6 @@ def _host_metrics():
     yield metric('load', '', lambda k: (1.42, 1.25, 1.125))
     yield metric('load', 'runqueue', lambda k: (2.5, 2.25, 2.0))
     yield metric('gauge', 'hidden', lambda k: -0.5)
-    yield metric('percent', 'load_10s', lambda k: 38.25)
     yield metric('percent', 'steal', lambda k: 0.375)
 
 

@@ -31,9 +31,6 @@ PERCORE_OPTIONS = '''
     ReportFrequency true
     ReportCStates true
   </Load>
-  <LoadAverage>
-    Period 10
-  </LoadAverage>
 '''
 
 
@@ -133,7 +130,7 @@ def check_fake(store, csv):
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
         if metric.type in ('cpufreq', 'latency') or metric.counter or \
-                metric.type_instance in ('cores_mperf', 'waiting', 'hardirq') or \
+                metric.type_instance in ('cores_mperf', 'hardirq') or \
                 metric.type_instance.startswith('softirq_'):
             continue  # needs a real processor, or is not a rate in every store
         if metric.plugin not in ('percore', 'percore_host') or \

@@ -63,8 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct fake_machine *fake = fake_machine_new(4);
   const struct engine_options options = {.machine = &fake->machine,
                                          .source = SOURCE_AUTO};
-  const struct figures_options figures_options = {.run_queue = true,
-                                                  .count_blocked = true};
+  const struct figures_options figures_options = {.cstates = false};
   memset(before, 0, sizeof(before));
   pieces_cut(&pieces, data, size);
   fake_machine_file(fake, "/proc/stat", pieces_get(&pieces, 0));

@@ -4,6 +4,7 @@
  * a BTF file, so that libbpf accepts it. Whatever the types say, only bytes of
  * the key and of the value may be read, names of fields and rows must be valid,
  * and a refused map must have a reason. */
+#include <dlfcn.h>
 #include <linux/btf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,19 @@ static int write_file(const uint8_t *body, size_t size, size_t strings) {
   return fd;
 }
 
+/* Returns NULL if libbpf refuses the types, or is not installed. */
+static struct btf *parse(int fd) {
+  static void *library;
+  struct btf *(*function)(const char *path, void *extensions);
+  char path[32];
+  if (library == NULL && (library = dlopen("libbpf.so.1", RTLD_NOW)) == NULL)
+    return NULL;
+  void *symbol = dlsym(library, "btf__parse");
+  memcpy(&function, &symbol, sizeof(function));
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  return function(path, NULL);
+}
+
 static void read_fields(const struct btf_types *types,
                         const struct bpf_map_info *map) {
   char why[WHY_SIZE];
@@ -62,8 +76,7 @@ static void name_key(const struct btf_types *types,
   char name[MAP_ROW_NAME_SIZE];
   char *exact = malloc(map->key_size);
   memcpy(exact, key, map->key_size);
-  map_key_name(name, types, map, exact,
-               (enum map_key_form)(map->key_size % 3));
+  map_key_name(name, types, map, exact, (enum map_key_form)(map->key_size % 3));
   if (name[0] == '\0' || !region_text_is_valid(name))
     abort();
   free(exact);
@@ -77,25 +90,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t body = (size - sizeof(head)) & ~(size_t)3, strings = head.strings * 4u;
   if (strings == 0 || strings > body)
     return 0;
-  char path[32], why[WHY_SIZE] = "";
   int fd = write_file(data + sizeof(head), body, strings);
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
   struct bpf_map_info map = {.key_size = head.key_size % KEY_SIZE + 1,
                              .value_size = head.value_size + 1};
   strcpy(map.name, head.is_section % 2 != 0 ? "m.bss" : "m");
   struct btf_types types;
-  int status = btf_open(&types, &map, path, why);
-  if (status != 0 && why[0] == '\0')
-    abort();
-  if (status == 0) {
-    read_fields(&types, &map);
-    name_key(&types, &map, head.key);
-    types.key = head.key_type;
-    types.value = head.value_type;
-    read_fields(&types, &map);
-    name_key(&types, &map, head.key);
-  }
-  btf_close(&types);
+  struct btf *btf = parse(fd);
   close(fd);
+  if (btf == NULL || btf_take(&types, btf, head.key_type, head.value_type) != 0)
+    return 0;
+  read_fields(&types, &map);
+  name_key(&types, &map, head.key);
+  btf_close(&types);
   return 0;
 }

@@ -94,11 +94,9 @@ static uint64_t played_clock_ns(void *context, clockid_t clock) {
 }
 
 static void open_engine(const char *root) {
-  static struct figures_options options = {.period_s = {60, 300, 900},
-                                           .periods_len = 3};
+  static struct figures_options options;
   struct machine *machine = machine_linux(root);
-  struct engine_options chosen = {
-      .machine = machine, .source = SOURCE_IDLE, .no_bpf = true};
+  struct engine_options chosen = {.machine = machine, .source = SOURCE_IDLE};
   machine->clock_ns = played_clock_ns;
   if (engine_open(&engine, &chosen) != 0)
     fail_msg("no engine");

@@ -229,16 +229,15 @@ def test_counts_before_the_start_are_no_rate():
                   f"it shows {collectd.of(udp)[-1].value}")
 
 
-def test_names_come_from_the_object_file():
-    """Without CAP_SYS_ADMIN, the log says what to do, and the option Btf takes the
-    names from the object file of the program"""
+def test_without_rights_field_at_is_advised():
+    """Without CAP_SYS_ADMIN, the log says what to do, and FieldAt does it"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         with Collectd(options(gateway), INTERVAL).start(weak) as collectd:
-            collectd.wait_for(lambda: "CAP_SYS_ADMIN" in collectd.log(), 20,
+            collectd.wait_for(lambda: "or set FieldAt" in collectd.log(), 20,
                               "advice in the log")
-        with Collectd(options(gateway, f'Btf "{gateway.object}"'),
-                      INTERVAL).start(weak) as collectd:
+        lines = options(gateway, 'FieldAt "rx_packets" 0 8').replace("/*", "/protocols")
+        with Collectd(lines, INTERVAL).start(weak) as collectd:
             udp = name("rx_packets", "2")
             collectd.wait_for_value(udp)
             gateway.send(100, 80)
@@ -288,7 +287,7 @@ def test_what_is_missing_to_show_a_map_is_said():
         for before, word, text in (
                 (weak, f"{gateway.pins}/flows",
                  "type information: Operation not permitted; run as root "
-                 "(CAP_SYS_ADMIN), or set Btf in collectd's configuration"),
+                 "(CAP_SYS_ADMIN), or set FieldAt in collectd's configuration"),
                 ([], "./protocols", absent), ([], "/sys/fs/bpf/none", absent),
                 ([], "id:4294967295", absent)):
             done = subprocess.run([*before, PERCORE, "top", "--totals", word],

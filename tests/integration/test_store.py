@@ -76,8 +76,7 @@ def play(extra, say_what):
     if not LONG:
         raise Skip(f"takes {BLOCKED_S} s: PERCORE_TEST_LONG=1 runs it")
     with RuntimeDir(), Producer("good") as producer, \
-            Stalled(percore="<LoadAverage>\nPeriod 10\n</LoadAverage>",
-                    extra=extra) as collectd:
+            Stalled(extra=extra) as collectd:
         producer.do("core 0", ETH0, f"rows {SESSION} 0 {ROWS}")
         collectd.start()
         counted, grown = count_while_blocked(collectd, producer)

@@ -19,8 +19,6 @@ static inline void figures_play_prepare(struct figures_play *it, int cores,
                                         double load) {
   memset(it, 0, sizeof *it);
   play_start_mperf(&it->play, cores, load);
-  it->options.run_queue = true;
-  it->options.count_blocked = true;
 }
 
 static inline void figures_play_start(struct figures_play *it) {

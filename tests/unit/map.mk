@@ -17,6 +17,7 @@ tests_unit_test_map_faults_LDFLAGS = $(fault_ldflags) \
 	-Wl,--wrap=readlink,--wrap=syscall
 tests_unit_test_map_growth_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_names_LDADD = $(MAP_TEST_LDADD)
+tests_unit_test_map_names_LDFLAGS = -Wl,--wrap=btf_open
 tests_unit_test_map_open_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_read_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_feed_LDADD = libregionunit.la $(MAP_TEST_LDADD)

@@ -79,14 +79,11 @@ static void begin(void) {
                                      .room = NAN,
                                      .steal = NAN,
                                      .frequency_hz = 2e9};
-    for (int period = 0; period < 4; period++)
+    for (int period = 0; period < LOADAVG_PERIODS; period++)
       cores[i].load_average[period] = 0.01 * (period + 1);
   }
-  snapshot = (struct snapshot){.interval_ns = INTERVAL_S * S,
-                               .period_s = {60, 300, 900, 10},
-                               .periods_len = 4,
-                               .cores_len = CORES,
-                               .cores = cores};
+  snapshot = (struct snapshot){
+      .interval_ns = INTERVAL_S * S, .cores_len = CORES, .cores = cores};
   said_len = 0;
   played_ns = 0;
   board = board_open(BOARD_GROUP, &journal);
@@ -124,10 +121,8 @@ TEST(what_is_published_is_read) {
     assert_near(core.frequency_hz, 2e9, 0);
     assert_near(core.node, nodes[i], 0);
     assert_near(core.sibling, siblings[i], 0);
-    assert_near(core.average[3], 0.04, 1e-6);
+    assert_near(core.average[2], 0.03, 1e-6);
   }
-  assert_int_equal(board_reader_average(reader, 10), BOARD_AVERAGE + 3);
-  assert_int_equal(board_reader_average(reader, 20), BOARD_COLUMNS);
 }
 
 static uint32_t highest_row;
@@ -209,7 +204,6 @@ TEST(a_board_that_took_its_place_is_read) {
   board = board_open(BOARD_GROUP, &journal);
   snapshot.interval_ns = INTERVAL_S * S;
   cores[0].load = 0.5;
-  snapshot.periods_len = 3;
   publish();
   uint64_t later_ns = now_ns();
   /* Two intervals of the old board, but not of the new. */
@@ -271,12 +265,12 @@ TEST(another_thread_than_that_of_the_loads_creates_the_board) {
  * Hostile boards
  */
 
-/* Publishes a board of zeros that is fresh. Its last field is an average. */
+/* Publishes a board of zeros that is fresh. */
 static struct percore_region *publish_lies(enum percore_storage storage,
                                            uint32_t field_count,
                                            uint32_t machine_cores,
                                            percore_table_t *rows) {
-  static char names[PERCORE_MAX_COLUMNS][LOADAVG_NAME_SIZE];
+  static char names[PERCORE_MAX_COLUMNS][16];
   static struct percore_field fields[PERCORE_MAX_COLUMNS];
   const struct percore_table table = {
       .name = "cores",
@@ -289,9 +283,7 @@ static struct percore_region *publish_lies(enum percore_storage storage,
   for (uint32_t f = 0; f < field_count; f++) {
     snprintf(names[f], sizeof(names[f]), "other_%u", f);
     fields[f] = (struct percore_field){
-        .name = f < BOARD_AVERAGE      ? board_column(f)->field.name
-                : f + 1 == field_count ? "load_1m"
-                                       : names[f],
+        .name = f < BOARD_COLUMNS ? board_columns[f].field.name : names[f],
         .unit = "1",
         .kind = PERCORE_GAUGE};
   }
@@ -327,7 +319,7 @@ TEST(lies_are_not_believed) {
               {0, 1000000, 0, 100000, -ESTALE}};
   for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
     percore_table_t rows;
-    struct percore_region *region = publish_lies(PERCORE_OWNED, BOARD_AVERAGE,
+    struct percore_region *region = publish_lies(PERCORE_OWNED, BOARD_COLUMNS,
                                                  lies[i].machine_cores, &rows);
     percore_row_t row = percore_row(rows, 1);
     percore_set(row, BOARD_COLUMN(load), lies[i].load);
@@ -346,21 +338,13 @@ TEST(lies_are_not_believed) {
   }
 }
 
-TEST(an_average_in_a_column_that_is_not_read_is_not_known) {
-  static const struct {
-    uint32_t field_count;
-    size_t column;
-  } boards[] = {{BOARD_AVERAGE + 1, BOARD_AVERAGE},
-                {BOARD_COLUMNS, BOARD_COLUMNS - 1},
-                {BOARD_COLUMNS + 1, BOARD_COLUMNS},
-                {BOARD_COLUMNS + 9, BOARD_COLUMNS}};
-  for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
+TEST(a_board_may_have_more_columns_but_not_fewer) {
+  for (int more = -1; more <= 1; more++) {
     percore_table_t rows;
-    struct percore_region *region =
-        publish_lies(PERCORE_OWNED, boards[i].field_count, CORES, &rows);
+    struct percore_region *region = publish_lies(
+        PERCORE_OWNED, (uint32_t)((int)BOARD_COLUMNS + more), CORES, &rows);
     struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
-    assert_int_equal(board_reader_update(fresh), 1);
-    assert_int_equal(board_reader_average(fresh, 60), boards[i].column);
+    assert_int_equal(board_reader_update(fresh), more < 0 ? -ESTALE : 1);
     board_reader_close(fresh);
     percore_destroy(region);
   }
@@ -371,7 +355,7 @@ TEST(a_board_with_a_copy_of_its_rows_for_each_slot_is_not_read) {
   percore_table_t rows;
   percore_slot_t slot;
   struct percore_region *region =
-      publish_lies(PERCORE_PER_CORE, BOARD_AVERAGE, CORES, &rows);
+      publish_lies(PERCORE_PER_CORE, BOARD_COLUMNS, CORES, &rows);
   assert_int_equal(attach_thread(region, "liar", 0, &slot), 0);
   percore_row_t row = percore_row(percore_table(slot, 0), 1);
   percore_set(row, BOARD_COLUMN(time_ns), now_ns());
@@ -384,7 +368,7 @@ TEST(a_board_with_a_copy_of_its_rows_for_each_slot_is_not_read) {
 TEST(while_a_row_is_written_the_last_picture_is_true) {
   percore_table_t rows;
   struct percore_region *region =
-      publish_lies(PERCORE_OWNED, BOARD_AVERAGE, CORES, &rows);
+      publish_lies(PERCORE_OWNED, BOARD_COLUMNS, CORES, &rows);
   percore_row_t row = percore_row(rows, 1);
   assert_int_equal(update_at(0), 1);
   percore_begin(row);

@@ -146,7 +146,7 @@ TEST(the_frequency_of_an_event_is_not_guessed) {
   play.options.source = SOURCE_EVENT;
   play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(play_said(&play, "BaseFrequency"), 1);
+  assert_int_equal(play_said(&play, "--base-frequency"), 1);
 }
 
 TEST(the_source_event_without_an_event_is_unavailable) {

@@ -317,22 +317,6 @@ TEST(auto_loads_no_clock_if_a_counter_is_used) {
   assert_int_equal(play.fake->clock.loads, 0);
 }
 
-TEST(auto_loads_no_clock_where_that_is_forbidden) {
-  for (int pinned = 0; pinned < 2; pinned++) {
-    PLAY_WITH(start(&play, 2, 0.5));
-    if (pinned)
-      fake_machine_pin_clock(play.fake);
-    play.options.no_bpf = true;
-    play_open(&play);
-    tick_sampled(&play);
-    play_seconds(&play, 60);
-    assert_int_equal(play_source(&play, 0), pinned ? SOURCE_BPF : SOURCE_IDLE);
-    assert_int_equal(play.fake->clock.loads, 0);
-    if (!pinned)
-      assert_non_null(strstr(reason(&play), "UseBPF false"));
-  }
-}
-
 /* Loading the clock would interrupt the isolated cores, so the engine does not
  * load it. */
 TEST(no_clock_is_loaded_if_cores_are_isolated) {

@@ -89,31 +89,15 @@ TEST(an_offline_core_has_no_figures) {
 
 TEST(every_average_shows_a_steady_load_from_the_first_window_on) {
   FIGURES_PLAY(2, 0.8);
-  static const double periods[] = {60, 300, 900, 10, 3600};
-  memcpy(it.options.period_s, periods, sizeof periods);
-  it.options.periods_len = 5;
   figures_play_start(&it);
   for (int i = 0; i < 65; i++) {
     figures_play_windows(&it, 1);
     struct snapshot *snapshot = figures_play_interval(&it);
-    assert_int_equal(snapshot->periods_len, 5);
-    for (size_t period = 0; period < 5; period++) {
-      assert_near(snapshot->period_s[period], periods[period], 0);
+    for (int period = 0; period < LOADAVG_PERIODS; period++) {
       assert_near(snapshot->cores[1].load_average[period], 0.8, PLAY_EXACT);
       assert_near(snapshot->host.load_average[period], 1.6, PLAY_EXACT);
     }
   }
-}
-
-TEST(periods_are_1_5_and_15_minutes_by_default) {
-  FIGURES_PLAY(1, 0);
-  figures_play_start(&it);
-  figures_play_windows(&it, 1);
-  struct snapshot *snapshot = figures_play_interval(&it);
-  assert_int_equal(snapshot->periods_len, 3);
-  assert_near(snapshot->period_s[0], 60, 0);
-  assert_near(snapshot->period_s[1], 300, 0);
-  assert_near(snapshot->period_s[2], 900, 0);
 }
 
 /* Returns the exact load average over period_s, after a load of 0 for zero_s
@@ -219,15 +203,12 @@ TEST(the_run_queue_starts_from_the_kernels_averages) {
   FIGURES_PLAY(1, 0);
   fake_machine_file(it.play.fake, "/proc/loadavg",
                     "0.50 10.00 3.00 2/345 6789\n");
-  static const double periods[] = {60, 300, 900, 10, 120, 3600};
-  memcpy(it.options.period_s, periods, sizeof periods);
-  it.options.periods_len = 6;
   it.play.fake->procs_running = 1;
   play_open(&it.play);
   it.figures = figures_open(&it.options, it.play.engine);
   struct snapshot *snapshot = figures_play_interval(&it);
-  static const double wanted[] = {0.5, 10, 3, 0.5, 10, 3};
-  for (size_t i = 0; i < 6; i++)
+  static const double wanted[] = {0.5, 10, 3};
+  for (size_t i = 0; i < 3; i++)
     assert_near(snapshot->host.run_queue_average[i], wanted[i], PLAY_EXACT);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
@@ -252,10 +233,9 @@ TEST(without_the_kernels_averages_the_run_queue_starts_unknown) {
   }
 }
 
-static double run_queue_of(int running, int blocked, bool count_blocked) {
+static double run_queue_of(int running, int blocked) {
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
-  it.options.count_blocked = count_blocked;
   it.play.fake->procs_running = running;
   it.play.fake->procs_blocked = blocked;
   figures_play_start(&it);
@@ -280,25 +260,14 @@ TEST(the_run_queue_is_averaged_like_loads) {
 }
 
 TEST(our_own_thread_is_not_in_the_run_queue) {
-  assert_near(run_queue_of(1, 0, true), 0, PLAY_EXACT);
-  assert_near(run_queue_of(8, 0, true), 7, PLAY_EXACT);
-  assert_near(run_queue_of(0, 0, true), 0, PLAY_EXACT);
-  assert_near(run_queue_of(0, 3, true), 3, PLAY_EXACT);
+  assert_near(run_queue_of(1, 0), 0, PLAY_EXACT);
+  assert_near(run_queue_of(8, 0), 7, PLAY_EXACT);
+  assert_near(run_queue_of(0, 0), 0, PLAY_EXACT);
+  assert_near(run_queue_of(0, 3), 3, PLAY_EXACT);
 }
 
-TEST(blocked_processes_count_if_configured) {
-  assert_near(run_queue_of(3, 4, true), 6, PLAY_EXACT);
-  assert_near(run_queue_of(3, 4, false), 2, PLAY_EXACT);
-}
-
-TEST(the_run_queue_can_be_left_out) {
-  FIGURES_PLAY(1, 0);
-  it.options.run_queue = false;
-  fake_machine_file(it.play.fake, "/proc/loadavg", "1 1 1 1/1 1\n");
-  figures_play_start(&it);
-  figures_play_windows(&it, 2);
-  struct snapshot *snapshot = figures_play_interval(&it);
-  assert_nan(snapshot->host.run_queue_average[0]);
+TEST(blocked_tasks_are_in_the_run_queue) {
+  assert_near(run_queue_of(3, 4), 6, PLAY_EXACT);
 }
 
 TEST(each_core_has_the_load_of_its_busiest_sibling) {

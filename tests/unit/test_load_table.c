@@ -40,8 +40,6 @@ static struct fixture *machine_of(size_t cores) {
   fixture->snapshot = (struct snapshot){
       .time_ns = UINT64_C(1795214532000000000),
       .interval_ns = UINT64_C(2000000000),
-      .period_s = {60, 300, 900},
-      .periods_len = 3,
       .cores_len = cores,
       .cores = fixture->core,
       .aggregates_len = 1,

@@ -45,6 +45,24 @@ static const char *full(const struct fixture *fixture, const char *path) {
   return text;
 }
 
+TEST(a_tree_with_our_boot_id_is_that_of_our_kernel) {
+  static const char boot_id[] = "/proc/sys/kernel/random/boot_id";
+  const char *root = fixture->tree.root;
+  struct machine *ours = machine_linux(NULL);
+  char id[64];
+  assert_true(machine_read(ours, id, sizeof id, boot_id) > 0);
+  machine_linux_close(ours);
+  assert_true(machine_is_ours(NULL));
+  assert_false(machine_is_ours(root)); /* has none */
+  temp_tree_write(&fixture->tree, boot_id, "");
+  assert_false(machine_is_ours(root));
+  temp_tree_write(&fixture->tree, boot_id, id);
+  assert_true(machine_is_ours(root));
+  id[0] = id[0] == 'a' ? 'b' : 'a';
+  temp_tree_write(&fixture->tree, boot_id, id);
+  assert_false(machine_is_ours(root));
+}
+
 TEST(only_arm64_has_a_system_counter) {
 #ifdef __aarch64__
   assert_true(fixture->machine->system_counter_hz >= 1e6);

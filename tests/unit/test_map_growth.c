@@ -173,22 +173,6 @@ TEST(a_field_that_is_withheld_decides_nothing) {
   assert_int_equal(suspect_falls(), 0);
 }
 
-/* xdp-filter keeps flags in the six lowest bits. */
-TEST(flags_below_a_count_are_not_counted) {
-  struct map_field shifted[FIELDS];
-  memcpy(shifted, list, sizeof(list));
-  shifted[PACKETS].shift = shifted[DROPS].shift = 6;
-  struct map_fields these = {.list = shifted, .len = FIELDS};
-  now[0] = (struct value){.packets = 1500 << 6 | 21, .drops = UINT32_MAX};
-  look_at(&these);
-  assert_int_equal(growth[PACKETS], 1500);
-  now[0] = (struct value){.packets = 1504 << 6 | 1, .drops = 9 << 6 | 63};
-  look_at(&these);
-  assert_int_equal(growth[PACKETS], 4);
-  assert_int_equal(growth[DROPS], 10); /* it wrapped */
-  assert_int_equal(suspect_falls(), 0);
-}
-
 TEST(an_array_that_was_set_to_zero_counts_from_zero) {
   is_array = true;
   now[0] = (struct value){.packets = 50, .bytes = 5000, .drops = 3};

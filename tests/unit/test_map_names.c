@@ -7,6 +7,8 @@
 
 #include "unit.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <linux/bpf.h>
 #include <unistd.h>
 
@@ -77,20 +79,15 @@ static void tag(const char *name, uint32_t id, int component) {
   word((uint32_t)component);
 }
 
-/* Declares the map "test", which must be the last type of the file. */
 static void declare_map(uint32_t key, uint32_t key_size, uint32_t value,
                         uint32_t value_size) {
-  uint32_t key_pointer = type(BTF_KIND_PTR, "", 0, key);
-  uint32_t value_pointer = type(BTF_KIND_PTR, "", 0, value);
-  uint32_t map = type(BTF_KIND_STRUCT, "", 2, 16);
-  member("key", key_pointer, 0);
-  member("value", value_pointer, 8);
-  type(BTF_KIND_VAR, "test", 0, map);
-  word(1);
   info = (struct bpf_map_info){.type = BPF_MAP_TYPE_ARRAY,
                                .key_size = key_size,
                                .value_size = value_size,
                                .max_entries = 4,
+                               .btf_id = 1,
+                               .btf_key_type_id = key,
+                               .btf_value_type_id = value,
                                .name = "test"};
 }
 
@@ -113,21 +110,33 @@ static void write_file(void) {
   fclose(out);
 }
 
-static void need_library(int status) {
-  if (status != -ELIBACC)
-    return;
-  print_message("%s\n", why);
-  skip();
+/* Loads the types from the file that was written, in place of the kernel. */
+int __wrap_btf_open(struct btf_types *into, const struct bpf_map_info *map,
+                    char reason[WHY_SIZE]);
+int __wrap_btf_open(struct btf_types *into, const struct bpf_map_info *map,
+                    char reason[WHY_SIZE]) {
+  struct btf *(*parse)(const char *path, void *extensions);
+  void *library = dlopen("libbpf.so.1", RTLD_NOW);
+  void *symbol = library != NULL ? dlsym(library, "btf__parse") : NULL;
+  reason[0] = '\0';
+  if (symbol == NULL) {
+    print_message("libbpf.so.1 is not installed\n");
+    skip();
+  }
+  memcpy(&parse, &symbol, sizeof(parse));
+  write_file();
+  struct btf *btf = parse(path, NULL);
+  int error = errno;
+  unlink(path);
+  return btf != NULL
+             ? btf_take(into, btf, map->btf_key_type_id, map->btf_value_type_id)
+             : -error;
 }
 
 static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
                       uint32_t value_size) {
   declare_map(key, key_size, value, value_size);
-  write_file();
-  int status = btf_open(&types, &info, path, why);
-  unlink(path);
-  need_library(status);
-  return status;
+  return __wrap_btf_open(&types, &info, why);
 }
 
 /* Reads the fields of a map with integer keys. Returns the status. */
@@ -308,11 +317,6 @@ TEST(arrays_of_arrays_come_to_an_end) {
   assert_int_equal(fields.len, 33); /* 32 elements fit into 64 bytes */
 }
 
-TEST(a_map_of_another_size_is_not_taken_for_this_one) {
-  assert_int_equal(open_types(u32, 4, u64, 16), -ENOENT);
-  assert_non_null(strstr(why, "no map test"));
-}
-
 /* ---------------------------------------------------------------------------
  * Which fields are read
  */
@@ -320,15 +324,11 @@ TEST(a_map_of_another_size_is_not_taken_for_this_one) {
 /* Reads the fields of a map from the file, as a publisher does. */
 static int learn(struct map_feed *feed, struct names wanted,
                  struct names gauges) {
-  write_file();
-  *feed = (struct map_feed){
-      .table = {.object = path, .fields = wanted, .gauges = gauges},
-      .map = {.info = info}};
+  *feed = (struct map_feed){.table = {.fields = wanted, .gauges = gauges},
+                            .map = {.info = info}};
   int status = map_feed_learn(feed, why);
-  unlink(path);
   fields = feed->fields;
   types = feed->types;
-  need_library(status);
   return status;
 }
 
@@ -357,7 +357,7 @@ static void write_variables(void) {
     variables[i] = type(BTF_KIND_VAR, names[i], 0, u64);
     word(1);
   }
-  type(BTF_KIND_DATASEC, ".bss", 3, 24);
+  uint32_t section = type(BTF_KIND_DATASEC, ".bss", 3, 24);
   for (uint32_t i = 0; i < 3; i++) {
     word(variables[i]);
     word(8 * i);
@@ -368,6 +368,8 @@ static void write_variables(void) {
                                .key_size = 4,
                                .value_size = 24,
                                .max_entries = 1,
+                               .btf_id = 1,
+                               .btf_value_type_id = section,
                                .name = "test.bss"};
 }
 

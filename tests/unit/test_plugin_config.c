@@ -2,7 +2,6 @@
 #include "plugin_unit.h"
 
 #define LOAD(lines) "<Load>\n" lines "\n</Load>"
-#define AVERAGE(lines) "<LoadAverage>\n" lines "\n</LoadAverage>"
 #define A_32 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static void assert_cores(const struct core_set *cores, const char *expected) {
@@ -18,30 +17,19 @@ TEST(without_options_every_default_is_as_documented) {
   assert_null(options.engine.cores);
   assert_true(options.engine.hardware);
   assert_int_equal(options.engine.source, SOURCE_AUTO);
-  assert_false(options.engine.no_bpf);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_IDLE);
-  assert_null(options.engine.event);
-  assert_true(options.engine.base_frequency_hz == 0);
   assert_int_equal(options.sample_interval_ns, 0);
-  assert_int_equal(options.figures.periods_len, 3);
-  assert_true(options.figures.period_s[0] == 60);
-  assert_true(options.figures.period_s[1] == 300);
-  assert_true(options.figures.period_s[2] == 900);
-  assert_true(options.figures.run_queue);
-  assert_true(options.figures.count_blocked);
   assert_false(options.figures.cstates);
   assert_int_equal(options.figures.groups_len, 0);
   assert_int_equal(config.max_values, 100000);
   assert_true(config.max_memory == 1 << 30);
-  assert_true(config.send_notifications);
   assert_true(config.load.report_per_core);
   assert_true(config.load.report_host);
   assert_false(config.sampler.engine.bounds);
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
   assert_false(config.sampler.engine.frequency);
-  assert_false(config.wake_latency.enabled);
-  assert_int_equal(config.wake_latency.probes, 100);
+  assert_false(config.wake_latency);
   assert_false(options.figures.softirq);
   assert_false(config.pollers.wanted);
 }
@@ -77,32 +65,16 @@ TEST(the_region_of_pollers_is_read_beside_named_regions) {
   assert_null(region_config_of(&config.regions, "other"));
 }
 
-TEST(any_option_of_the_block_enables_wake_latency) {
-  assert_accepted("<WakeLatency>\nProbes 200\n</WakeLatency>");
-  assert_true(config.wake_latency.enabled);
-  assert_null(config_cores(&config.wake_latency.cores));
-  assert_int_equal(config.wake_latency.probes, 200);
-  assert_true(config.wake_latency.max_load == 50);
-  assert_true(config.wake_latency.window_s == 600);
-}
-
-TEST(wake_latency_has_a_method_and_a_pause) {
-  assert_accepted("<WakeLatency>\nPause 12.5\n</WakeLatency>");
-  assert_null(config.wake_latency.method);
-  assert_true(config.wake_latency.pause_ms == 12.5);
-  assert_accepted("<WakeLatency>\nMethod \"thread\"\n</WakeLatency>");
-  assert_string_equal(config.wake_latency.method, "thread");
-}
-
-TEST(options_of_wake_latency_add_up) {
-  assert_accepted(
-      "<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
-      "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
-  assert_cores(&config.wake_latency.cores, "2-3,8");
-  assert_int_equal(config.wake_latency.probes, 10);
-  assert_true(config.wake_latency.max_load == 12.5);
-  assert_true(config.wake_latency.window_s == 90);
+TEST(wake_latency_is_a_switch_or_a_list_of_cores) {
+  assert_accepted("WakeLatency true");
+  assert_true(config.wake_latency);
+  assert_null(config_cores(&config.wake_cores));
+  assert_accepted("WakeLatency \"2-3\"\nWakeLatency 8");
+  assert_true(config.wake_latency);
+  assert_cores(&config.wake_cores, "2-3,8");
   assert_null(config_cores(&config.cores));
+  assert_accepted("WakeLatency false");
+  assert_false(config.wake_latency);
 }
 
 TEST(time_in_softirqs_is_measured_only_if_it_is_wanted) {
@@ -116,15 +88,10 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_accepted("Cores \"0-3,8\"\n"
                   "Group \"dataplane\" \"2-15\"\n"
                   "SysRoot \"/host/\"\n"
-                  "HostPerf true\n"
                   "MaxValues 5000\n"
                   "MaxMemory 8589934592\n"
-                  "SendNotifications false\n"
                   "<Load>\n"
                   "  Source \"event\"\n"
-                  "  UseBPF false\n"
-                  "  Event \"armv8_pmuv3/cnt_cycles/\"\n"
-                  "  BaseFrequency 1000000000\n"
                   "  IsolatedCores \"skip\"\n"
                   "  AlsoIsolated \"4-7\"\n"
                   "  SampleInterval 0.25\n"
@@ -134,15 +101,9 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
                   "  ReportHidden true\n"
                   "  ReportTime true\n"
                   "  ReportFrequency true\n"
-                  "  ReportSchedstat true\n"
                   "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
-                  "</Load>\n"
-                  "<LoadAverage>\n"
-                  "  Period 10 1800\n"
-                  "  RunQueue false\n"
-                  "  CountBlocked false\n"
-                  "</LoadAverage>\n");
+                  "</Load>\n");
   struct sampler_options options;
   config_sampler_options(&config, &options);
   assert_cores(options.engine.cores, "0-3,8");
@@ -150,14 +111,10 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_string_equal(options.figures.groups[0].name, "dataplane");
   assert_cores(&options.figures.groups[0].cores, "2-15");
   assert_string_equal(config.sys_root, "/host");
-  assert_true(options.engine.hardware);
+  assert_false(options.engine.hardware);
   assert_int_equal(config.max_values, 5000);
   assert_true(config.max_memory == 8589934592.);
-  assert_false(config.send_notifications);
   assert_int_equal(options.engine.source, SOURCE_EVENT);
-  assert_true(options.engine.no_bpf);
-  assert_string_equal(options.engine.event, "armv8_pmuv3/cnt_cycles/");
-  assert_true(options.engine.base_frequency_hz == 1e9);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);
   assert_cores(&options.engine.also_isolated, "4-7");
   assert_int_equal(options.sample_interval_ns, 250000000);
@@ -167,14 +124,8 @@ TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_true(config.load.report_hidden);
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
-  assert_true(options.figures.schedstat);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
-  assert_int_equal(options.figures.periods_len, 5);
-  assert_true(options.figures.period_s[3] == 10);
-  assert_true(options.figures.period_s[4] == 1800);
-  assert_false(options.figures.run_queue);
-  assert_false(options.figures.count_blocked);
   assert_int_equal(fake.lines_len, 0);
 }
 
@@ -186,29 +137,24 @@ TEST(every_good_value_is_accepted) {
       "Cores \"0-14:1/2\"",
       "Group \"a\" \"0\"",
       "Group \"A-9_z\" 3",
-      "SysRoot \"/\"",
-      "SysRoot \"/host\"\nHostPerf \"yes\"",
-      "HostPerf \"off\"",
+      "sysroot \"/\"",
+      "SysRoot \"/host\"",
+      LOAD("ReportHost \"yes\""),
+      LOAD("ReportHost \"off\""),
       "MaxValues 1",
       "MaxValues 10000000",
       "MaxMemory 1048576",
       "MaxMemory 70368744177664",
-      "sendnotifications true",
       LOAD("Source \"auto\""),
       LOAD("Source \"mperf\""),
       LOAD("Source \"ref-cycles\""),
       LOAD("Source \"idle\""),
-      LOAD("Event \"r1a8\"\nSource \"event\""),
-      LOAD("Event \"0x1A8\""),
-      LOAD("Event \"cpu/event=0x3c,umask=0x01/\""),
+      LOAD("Source \"event\""),
       LOAD("IsolatedCores \"idle\""),
       LOAD("IsolatedCores \"hardware\""),
       LOAD("AlsoIsolated 5"),
       LOAD("SampleInterval 0.05"),
       LOAD("SampleInterval 60"),
-      LOAD("BaseFrequency 1000000"),
-      AVERAGE("Period 10"),
-      AVERAGE("Period 3600 60 60"),
       "<Load>\n</Load>",
       "<Map \"/a/c\">\nFieldAt \"rx_packets\" 0 8\n</Map>",
       "<Map \"/a/b\">\nRowName \"drop\" \"pass to the stack\"\n</Map>",
@@ -247,10 +193,10 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"Group \"a\" \"9-1\"", "Group", "\"9-1\"", "0 to 8191"},
       {"SysRoot \"host\"", "SysRoot", "\"host\"", "absolute"},
       {"SysRoot 5", "SysRoot", "5", "absolute"},
-      {"HostPerf 1", "HostPerf", "1", "true or false"},
-      {"HostPerf \"perhaps\"", "HostPerf", "\"perhaps\"", "true or false"},
-      {"HostPerf true true", "HostPerf", "true true", "true or false"},
-      {"SendNotifications 0", "SendNotifications", "0", "true or false"},
+      {LOAD("ReportHost \"perhaps\""), "ReportHost", "\"perhaps\"",
+       "true or false"},
+      {LOAD("ReportHost true true"), "ReportHost", "true true",
+       "true or false"},
       {"MaxValues 0", "MaxValues", "0", "1 to 10000000"},
       {"MaxValues -5", "MaxValues", "-5", "1 to 10000000"},
       {"MaxValues 1.5", "MaxValues", "1.5", "1 to 10000000"},
@@ -269,15 +215,6 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {LOAD("SampleInterval 61"), "SampleInterval", "61", "0.05 to 60"},
       {LOAD("SampleInterval \"1\""), "SampleInterval", "\"1\"", "0.05 to 60"},
       {LOAD("SampleInterval nan"), "SampleInterval", "nan", "0.05 to 60"},
-      {LOAD("Event \"cycles\""), "Event", "\"cycles\"", "sysfs"},
-      {LOAD("Event \"/x/\""), "Event", "\"/x/\"", "sysfs"},
-      {LOAD("Event \"cpu//\""), "Event", "\"cpu//\"", "sysfs"},
-      {LOAD("Event \"../x/y/\""), "Event", "\"../x/y/\"", "sysfs"},
-      {LOAD("Event \"r\""), "Event", "\"r\"", "sysfs"},
-      {LOAD("Event \"01a8\""), "Event", "\"01a8\"", "sysfs"},
-      {LOAD("Event \"rxyz\""), "Event", "\"rxyz\"", "sysfs"},
-      {LOAD("Event 424"), "Event", "424", "sysfs"},
-      {LOAD("BaseFrequency 2.6"), "BaseFrequency", "2.6", "Hz"},
       {LOAD("ReportPerCore 7"), "ReportPerCore", "7", "true"},
       {LOAD("ReportHost 7"), "ReportHost", "7", "true"},
       {LOAD("ReportHidden 7"), "ReportHidden", "7", "true"},
@@ -285,28 +222,12 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {LOAD("ReportCStates 7"), "ReportCStates", "7", "true"},
       {"<Load \"x\">\n</Load>", "Load", "\"x\"", "block"},
       {"Load true", "Load", "true", "block"},
-      {"LoadAverage 5", "LoadAverage", "5", "block"},
       {"<Cores \"0\">\nA 1\n</Cores>", "Cores", "\"0\"", "one list"},
-      {AVERAGE("Period 9"), "Period", "9", "10 to 3600"},
-      {AVERAGE("Period 10 3601"), "Period", "10 3601", "10 to 3600"},
-      {AVERAGE("Period 10.5"), "Period", "10.5", "10 to 3600"},
-      {AVERAGE("Period"), "Period", "without a value", "10 to 3600"},
-      {"<LoadAverage>\nPeriod 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
-       "</LoadAverage>",
-       "Period", "22 23", "at most 13"},
-      {"WakeLatency true", "WakeLatency", "true", "block"},
-      {"<WakeLatency 3>\n</WakeLatency>", "WakeLatency", "3", "block"},
-      {"<WakeLatency>\nCores \"x\"\n</WakeLatency>", "Cores", "\"x\"",
-       "0 to 8191"},
-      {"<WakeLatency>\nProbes 9\n</WakeLatency>", "Probes", "9", "10 to 1000"},
-      {"<WakeLatency>\nProbes 1001\n</WakeLatency>", "Probes", "1001",
-       "10 to 1000"},
-      {"<WakeLatency>\nProbes \"10\"\n</WakeLatency>", "Probes", "\"10\"",
-       "without quotes"},
-      {"<WakeLatency>\nMaxLoad 0\n</WakeLatency>", "MaxLoad",
-       " 0:", "1 to 100"},
-      {"<WakeLatency>\nMaxLoad 101\n</WakeLatency>", "MaxLoad", "101",
-       "1 to 100"},
+      {"WakeLatency \"x\"", "WakeLatency", "\"x\"", "0 to 8191"},
+      {"WakeLatency \"\"", "WakeLatency", "\"\"", "empty"},
+      {"WakeLatency true true", "WakeLatency", "true true", "true, false or"},
+      {"<WakeLatency>\nProbes 9\n</WakeLatency>", "WakeLatency",
+       "without a value", "true, false or"},
       {"<Pollers>\nSocket \"run\"\n</Pollers>", "Socket", "\"run\"",
        "absolute path"},
       {"<Pollers>\nUsualPlaces 2\n</Pollers>", "UsualPlaces", "2", "true"},
@@ -314,8 +235,6 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"<Map \"/a/b\">\nField \"Rx\"\n</Map>", "Field", "\"Rx\"", "lower-case"},
       {"<Map \"/a/b\">\nField \"" A_32 A_32 "\"\n</Map>", "Field",
        "\"" A_32 A_32 "\"", "lower-case"},
-      {AVERAGE("RunQueue 2"), "RunQueue", "2", "true"},
-      {AVERAGE("CountBlocked 2"), "CountBlocked", "2", "true"},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     forget_config();
@@ -344,26 +263,14 @@ TEST(an_unknown_option_is_only_a_warning) {
   assert_int_equal(fake_count_logged(LOG_ERR), 0);
 }
 
-TEST(host_perf_without_a_sysroot_is_a_warning) {
-  assert_accepted("HostPerf true");
-  assert_non_null(fake_logged(LOG_WARNING, "HostPerf true has no effect"));
-  fake_reset();
-  assert_accepted("HostPerf true\nSysRoot \"/host\"");
-  assert_int_equal(fake.lines_len, 0);
-}
-
 TEST(several_blocks_add_up) {
-  assert_accepted("Cores \"0-3\"\nGroup \"a\" \"0\"\n"
-                  "<LoadAverage>\nPeriod 10\n</LoadAverage>\n");
+  assert_accepted("Cores \"0-3\"\nGroup \"a\" \"0\"\n");
   assert_accepted("Cores \"2-5\"\nGroup \"b\" \"4\"\nGroup \"a\" \"1\"\n"
-                  "<LoadAverage>\nPeriod 20 10 900\n</LoadAverage>\n"
                   "<Load>\nReportHidden true\n</Load>\n");
   assert_cores(&config.cores, "0-5");
   assert_int_equal(config.groups_len, 2);
   assert_cores(&config.groups[0].cores, "0-1");
   assert_cores(&config.groups[1].cores, "4");
-  assert_int_equal(config.sampler.figures.periods_len, 5);
-  assert_true(config.sampler.figures.period_s[4] == 20);
   assert_true(config.load.report_hidden);
 }
 
@@ -373,23 +280,16 @@ TEST(cores_that_this_host_lacks_are_allowed) {
   assert_int_equal(fake.lines_len, 0);
 }
 
-TEST(source_event_needs_an_event) {
-  assert_refused(LOAD("Source \"event\""), "Source", "\"event\"", "Event");
-  forget_config();
-  assert_accepted(LOAD("Event \"r1a8\""));
-  assert_accepted(LOAD("Source \"event\""));
-}
-
-TEST(with_a_sysroot_counters_need_host_perf) {
+TEST(counters_are_those_of_this_kernel) {
   struct sampler_options options;
   assert_accepted("SysRoot \"/fixture///\"");
   assert_string_equal(config.sys_root, "/fixture");
   config_sampler_options(&config, &options);
   assert_false(options.engine.hardware);
-  assert_accepted("HostPerf true");
+  assert_accepted("SysRoot \"/proc/self/root\"");
   config_sampler_options(&config, &options);
   assert_true(options.engine.hardware);
-  assert_accepted("HostPerf false\nSysRoot \"//\"");
+  assert_accepted("SysRoot \"//\"");
   assert_null(config.sys_root);
   config_sampler_options(&config, &options);
   assert_true(options.engine.hardware);

@@ -11,7 +11,6 @@
 #define START (UINT64_C(1700000000) * SECOND)
 
 static struct dispatch dispatch;
-static const double periods[] = {60, 300, 900, 10, 1800};
 
 static void set_up(void) {
   plugin_unit_set_up();
@@ -35,14 +34,12 @@ static void fill_core(struct core_figures *core, int number) {
       .load_high = 0.75,
       .load_trough = 0.25,
       .load_peak = 0.75,
-      .load_average = {0.1, 0.2, 0.3, 0.4, 0.5},
+      .load_average = {0.1, 0.2, 0.3},
       .hidden = 0.125,
       .room = 0.6,
       .steal = 0.01,
       .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
-      .waiting = 0.75,
-      .switches = 12345,
       .softirq = {.all = 0.35,
                   .kind = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025, NAN,
                            0.015}},
@@ -73,13 +70,12 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   *snapshot = (struct snapshot){
       .time_ns = START + n * 10 * SECOND,
       .interval_ns = 10 * SECOND,
-      .periods_len = 3,
       .cores_len = cores_len,
       .cores = calloc(cores_len, sizeof(struct core_figures)),
       .aggregates_len = 3,
       .aggregates = calloc(3, sizeof(struct aggregate_figures)),
-      .host = {.load_average = {100, 200, 8192, 4, 5},
-               .run_queue_average = {1, 2, 3, 4, 5},
+      .host = {.load_average = {100, 200, 8192},
+               .run_queue_average = {1, 2, 3},
                .hidden = 0.1,
                .steal = 0.3},
       .self = {.cores_online = (int)cores_len,
@@ -95,7 +91,6 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   };
   assert_non_null(snapshot->cores);
   assert_non_null(snapshot->aggregates);
-  memcpy(snapshot->period_s, periods, sizeof(periods));
   for (size_t i = 0; i < cores_len; i++)
     fill_core(&snapshot->cores[i], (int)i);
   for (size_t i = 0; i < 3; i++)
@@ -120,7 +115,7 @@ static void report_everything(void) {
   config.load.report_hidden = config.load.report_self = true;
   config.load.report_time = config.sampler.figures.softirq = true;
   config.sampler.engine.frequency = true;
-  config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
+  config.sampler.figures.cstates = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -133,8 +128,7 @@ static void assert_value(const char *identifier, double expected) {
   if (value == NULL)
     fail_msg("%s was not dispatched", identifier);
   bool derive = strcmp(value->list.type, "derive") == 0 ||
-                strcmp(value->list.type, "operations") == 0 ||
-                strcmp(value->list.type, "contextswitch") == 0;
+                strcmp(value->list.type, "operations") == 0;
   double got =
       derive ? (double)value->values[0].derive : value->values[0].gauge;
   if (fabs(got - expected) > 1e-9 * fmax(1, fabs(expected)))
@@ -268,7 +262,6 @@ TEST(report_self_adds_the_other_figures_of_percore_itself) {
 TEST(every_option_adds_its_values) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(1, 0);
-  snapshot->periods_len = 5;
   dispatch_and_free(snapshot);
   assert_value("percore-0/percent-load_low", 50);
   assert_value("percore-0/percent-load_high", 75);
@@ -294,26 +287,12 @@ TEST(every_option_adds_its_values) {
   assert_value("percore_host-node0/percent-softirq_min", 10);
   assert_value("percore_host-node1/percent-irq_max", 40);
   assert_value("percore_host-node1/percent-iowait_stddev", 5);
-  assert_value("percore-0/gauge-waiting", 0.75);
-  assert_value("percore-0/contextswitch", 12345);
   assert_value("percore-0/cpufreq", 2.5e9);
   assert_value("percore-0/percent-idle_poll", 2);
   assert_value("percore-0/operations-idle_poll", 7);
   assert_value("percore-0/percent-cstate_C1E", 10);
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_value("percore-0/percent-cstate_C6_ACPI", 30);
-  assert_value("percore-0/percent-load_10s", 40);
-  assert_value("percore-0/percent-load_30m", 50);
-  assert_value("percore_host-all/gauge-runqueue_10s", 4);
-  assert_value("percore_host-all/gauge-runqueue_30m", 5);
-}
-
-TEST(a_further_load_average_of_the_host_is_the_mean_over_its_cores) {
-  struct snapshot *snapshot = make_snapshot(8, 0);
-  snapshot->periods_len = 5;
-  dispatch_and_free(snapshot);
-  assert_value("percore_host-all/percent-load_10s", 50);
-  assert_value("percore_host-all/percent-load_30m", 62.5);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -345,7 +324,6 @@ TEST(a_host_of_256_cores_has_distinct_identifiers) {
 TEST(with_every_option_on_identifiers_are_still_distinct) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(256, 0);
-  snapshot->periods_len = 5;
   strcpy(snapshot->cores[3].cstates.state[2].name,
          "C1E"); /* two states have the same name */
   snapshot->cores[4].cstates.state[1].poll = true; /* two states are polling */
@@ -356,12 +334,11 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
 }
 
 TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
-  static const char *const types[] = {"percent",    "load",          "gauge",
-                                      "derive",     "cpufreq",       "duration",
-                                      "operations", "contextswitch", "latency"};
+  static const char *const types[] = {"percent",    "load",    "gauge",
+                                      "derive",     "cpufreq", "duration",
+                                      "operations", "latency"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
-  snapshot->periods_len = 5;
   dispatch_and_free(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
     const value_list_t *list = &fake.values[i].list;
@@ -520,7 +497,6 @@ TEST(unknown_figures_are_not_dispatched) {
   core->hidden = INFINITY;
   core->room = NAN;
   core->steal = core->frequency_hz = -INFINITY;
-  core->switches = 0x1p64; /* UINT64_MAX in /proc/schedstat */
   core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
@@ -541,7 +517,6 @@ TEST(unknown_figures_are_not_dispatched) {
   assert_absent("percore-0/gauge-hidden");
   assert_absent("percore-0/percent-steal");
   assert_absent("percore-0/cpufreq");
-  assert_absent("percore-0/contextswitch");
   assert_absent("percore-0/percent-cstate_C1E");
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_absent("percore_host-all/load");
@@ -595,11 +570,9 @@ TEST(steal_of_the_host_is_reported_only_under_a_hypervisor) {
 TEST(values_that_are_switched_off_are_left_out) {
   report_everything();
   config.load.report_per_core = false;
-  config.sampler.figures.run_queue = false;
   dispatch_host(2, 0);
   assert_absent("percore-0/percent-load");
   assert_absent("percore-0/gauge-hidden");
-  assert_absent("percore_host-all/load-runqueue");
   assert_value("percore_host-all/percent-load_mean", 50);
   fake_reset();
   config.load.report_per_core = true;

@@ -300,7 +300,7 @@ TEST(pollers_of_another_machine_are_not_asked) {
 }
 
 TEST(pollers_of_this_machine_in_a_container_are_asked) {
-  configure("SysRoot \"/host\"\nHostPerf true");
+  configure("SysRoot \"/proc/self/root\"");
   assert_int_equal(fake.init(), 0);
   assert_int_equal(poller_stub.starts, 1);
 }
@@ -390,14 +390,6 @@ TEST(a_change_of_source_is_notified_aside_with_the_line_of_the_log) {
   assert_string_equal(note->plugin, "percore_host");
   assert_string_equal(note->plugin_instance, "self");
   fake.notified = NULL;
-}
-
-TEST(without_send_notifications_a_change_of_source_is_only_logged) {
-  oconfig_item_t *block = fake_config("SendNotifications false");
-  assert_int_equal(fake.config(block), 0);
-  fake_config_free(block);
-  assert_int_equal(fake.init(), 0);
-  assert_null(stub.options.engine.journal.change);
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = set_up,

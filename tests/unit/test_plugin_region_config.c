@@ -159,7 +159,7 @@ TEST(a_region_or_table_that_cannot_be_read_is_an_error) {
     forget_config();
     assert_refused(bad[i].lines, bad[i].option, bad[i].value, "must be ");
   }
-  assert_refused("<Map \"/1/b\">\nShift 1\n</Map>\n", "Map", "/1/b",
+  assert_refused("<Map \"/1/b\">\nMaxRows 1\n</Map>\n", "Map", "/1/b",
                  "set Region");
 }
 

@@ -48,7 +48,6 @@ static struct sampler *start_with(bool from_start) {
   struct sampler *sampler = NULL;
   const struct sampler_options options = {
       .engine = {.machine = &fake->machine, .source = SOURCE_AUTO},
-      .figures = {.run_queue = true},
       .interval_ns = INTERVAL_NS,
       .from_start = from_start,
   };

@@ -7,9 +7,9 @@
 #include "unit.h"
 
 #define CORES 4
-#define PROBES 100
-#define ROUND_S 10
-#define WINDOW_S 1000
+#define PROBES WAKE_SURVEY_PROBES
+#define ROUND_S 5
+#define WINDOW_S WAKE_SURVEY_WINDOW_S
 #define DISTANCE_NS UINT64_C(4000000)
 #define NS UINT64_C(1000000000)
 
@@ -28,9 +28,7 @@ static struct {
   int absent;       /* number of a core on which no thread may run; -1: none */
   bool interrupted; /* collectd is shutting down */
   bool is_gone;
-  enum wake_method method;
   const char *why; /* what opening says */
-  uint64_t pause_ns;
   bool interrupts_on;
   int64_t usage;   /* according to cpuidle */
   int64_t unseen;  /* number of idle states that the programs miss */
@@ -60,9 +58,9 @@ int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
                       char why[WHY_SIZE]) {
   assert_int_equal(options->armed_max, PROBES);
-  assert_int_equal(options->method, play.method);
+  assert_int_equal(options->method, WAKE_ANY);
+  assert_int_equal(options->pause_ns, 0);
   assert_int_equal(options->distance_ns, DISTANCE_NS);
-  play.pause_ns = options->pause_ns;
   snprintf(why, WHY_SIZE, "%s", play.why);
   *collect = NULL;
   return 0;
@@ -87,8 +85,7 @@ int wake_collect_begin(struct wake_collect *collect, int core,
                        char why[WHY_SIZE]) {
   (void)collect;
   play.probed[play.probed_len++] = core;
-  play.done_ns =
-      play.now_ns + PROBES * (DISTANCE_NS / 2 + play.pause_ns) + play.slow_ns;
+  play.done_ns = play.now_ns + PROBES * DISTANCE_NS / 2 + play.slow_ns;
   if (core != play.absent)
     return 0;
   snprintf(why, WHY_SIZE, "cannot run on core %d", core);
@@ -177,17 +174,11 @@ static void begin(void) {
   play.absent = -1;
   play.usage = 1000;
   play.factor = 1;
-  play.method = WAKE_ANY;
   play.why = "";
   for (int i = 0; i < CORES; i++)
     cores[i] = (struct wake_survey_core){.core = 2 * i, .load = 0.1};
-  options = (struct wake_survey_options){.method = WAKE_ANY,
-                                         .probes = PROBES,
-                                         .window_ns = WINDOW_S * NS,
-                                         .load_max = 0.5,
-                                         .now_ns = now_ns,
-                                         .wait = wait_for,
-                                         .say = say};
+  options = (struct wake_survey_options){
+      .now_ns = now_ns, .wait = wait_for, .say = say};
   assert_int_equal(wake_survey_open(&survey, &options, why), 0);
 }
 
@@ -292,23 +283,11 @@ TEST(what_is_advertised_is_that_of_the_first_core) {
   assert_near(wanted.value_s, 133e-6, 1e-12);
 }
 
-static void open_again(void) {
+TEST(why_a_thread_replaces_the_bpf_timer_is_said) {
   char why[WHY_SIZE];
+  play.why = "no timers here";
   wake_survey_close(survey);
   assert_int_equal(wake_survey_open(&survey, &options, why), 0);
-}
-
-TEST(a_pause_makes_bursts_longer) {
-  options.pause_ns = NS / 500;
-  open_again();
-  run_rounds(1, CORES);
-  assert_probed("0 2 4"); /* 0.4 s each */
-  assert_int_equal(datapoints(0), PROBES);
-}
-
-TEST(why_a_thread_replaces_the_bpf_timer_is_said) {
-  play.why = "no timers here";
-  open_again();
   assert_string_equal(play.said, "no timers here");
 }
 
