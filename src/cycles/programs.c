@@ -372,6 +372,42 @@ static int programs_start(const struct programs *programs, int core) {
   return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }
 
+/* Returns whether the program of a link runs at cpu_idle (1) or at a switch of
+ * tasks (2), or 0. */
+static int idle_link(uint32_t id) {
+  char name[32] = "";
+  struct bpf_link_info info = {.raw_tracepoint = {.tp_name = (uintptr_t)name,
+                                                  .tp_name_len = sizeof(name)}};
+  union bpf_attr attr = {.link_id = id};
+  int fd = bpf_call(BPF_LINK_GET_FD_BY_ID, &attr);
+  if (fd < 0)
+    return 0;
+  attr = (union bpf_attr){.info = {.bpf_fd = (uint32_t)fd,
+                                   .info_len = sizeof(info),
+                                   .info = (uintptr_t)&info}};
+  bool known = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr) == 0 &&
+               info.type == BPF_LINK_TYPE_RAW_TRACEPOINT;
+  close(fd);
+  return !known ? 0
+         : strcmp(name, "cpu_idle") == 0
+             ? 1
+             : 2 * (strncmp(name, "sched_switch", sizeof(name)) == 0);
+}
+
+/* The first program at cpu_idle may be that of an idle clock, which is quick.
+ */
+static int count_tracers(void) {
+  int at_idle = 0, at_switch = 0;
+  union bpf_attr attr = {.start_id = 0};
+  while (bpf_call(BPF_LINK_GET_NEXT_ID, &attr) == 0) {
+    int link = idle_link(attr.next_id);
+    at_idle += link == 1;
+    at_switch += link == 2;
+    attr = (union bpf_attr){.start_id = attr.next_id};
+  }
+  return at_switch + (at_idle > 1 ? at_idle - 1 : 0);
+}
+
 static int open_or_load(struct programs *programs, const bool *state0_polls,
                         char why[WHY_SIZE]) {
   return state0_polls == NULL ? programs_open(programs, why)
@@ -381,4 +417,5 @@ static int open_or_load(struct programs *programs, const bool *state0_polls,
 const struct clock_calls programs_calls = {.open = open_or_load,
                                            .read = programs_read,
                                            .start = programs_start,
-                                           .close = programs_close};
+                                           .close = programs_close,
+                                           .tracers = count_tracers};
