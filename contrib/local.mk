@@ -60,8 +60,10 @@ endif
 
 noinst_PROGRAMS += contrib/loads/hog
 contrib_loads_hog_SOURCES = contrib/loads/hog.c
-noinst_PROGRAMS += contrib/producers/gateway contrib/producers/mover \
-	contrib/producers/pthread
+noinst_PROGRAMS += contrib/producers/fakeboard contrib/producers/gateway \
+	contrib/producers/mover contrib/producers/pthread
+contrib_producers_fakeboard_SOURCES = contrib/producers/fakeboard.c
+contrib_producers_fakeboard_LDADD = libpercore.la
 contrib_producers_gateway_SOURCES = contrib/producers/gateway.c
 contrib_producers_gateway_LDADD = libpercore.la -lm
 contrib_producers_mover_SOURCES = contrib/producers/mover.c

@@ -57,26 +57,31 @@ struct percore_load_options {
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
-  /* Whether to take the loads that another program measures and publishes (the
-   * board): "either" (default: while there is a fresh one, else own counters),
-   * "only" or "never". Without source, event, isolated_cores, also_isolated and
-   * shortest_window only. */
-  const char *board;
-  /* In seconds, up to 3600; default 15. A longer interval needs more. */
-  double board_age_max;
+  /* 1: take the loads that another program measures and publishes (the board),
+   * and measure nothing. Without event, base_frequency_hz, shortest_window, and
+   * the options that say how to measure. */
+  int from_board;
+  /* In seconds, up to 3600; default 15: refuses a board of a longer interval,
+   * whose loads would be too old for this program. */
+  double board_interval_max;
+  /* Boards of root and of this program's user are believed, and those of this
+   * user. */
+  unsigned board_uid;
+  int bounds; /* 1: enables percore_load_get_low and percore_load_get_high */
 };
 
 struct percore_load;
 
-/* Takes the loads from the board, or opens counters on the cores of this
- * machine. For counters, chooses a source for each core and tests the sources
- * in separate threads, which takes up to a second. The affinity of the caller
- * never changes. options may be NULL. Returns 0, or -1 with errno: EINVAL (an
- * invalid option), ENOMEM, ENOENT (no cores found; with "only", no fresh board
- * that this user may read), ENOTSUP (no source of loads works here). Counters
- * use two descriptors per core. At least 256 descriptors stay free for the
- * program, and the limit on open files is never changed; cores for which no
- * descriptor is left use the source "idle". */
+/* Chooses a source for each core of this machine and opens its counters, or
+ * opens the board. Takes some milliseconds: sources are tested in threads of
+ * their own (percore_load_proof is "pending" meanwhile), and until then cores
+ * use the source "idle". The affinity of the caller never changes. options may
+ * be NULL: this program measures. Returns 0, or -1 with errno: EINVAL (an
+ * invalid option), ENOMEM, ENOENT (no cores found; with from_board, no fresh
+ * board that this user may read and believes), ENOTSUP (no source of loads works
+ * here). Counters use two descriptors per core. At least 256 descriptors stay
+ * free for the program, and the limit on open files is never changed; cores for
+ * which no descriptor is left use the source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
@@ -86,13 +91,18 @@ int percore_load_open(struct percore_load **load,
  * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
  * long, the call returns 0 and leaves the loads unchanged.
  *
- * From the board, reads the newest loads without a system call; until the next
- * are due, it only reads the clock. While there is no board, looks for one at
- * most every second; for a writer that is stopped, it may wait once for up to a
- * second.
+ * Price: two system calls for all cores with the source "idle" (and up to two
+ * more once a minute), one for each core with a hardware counter. With `bounds`,
+ * five more for each idle state of each core on a machine that wakes often.
  *
- * Returns 0, or -1 with errno: ENOTSUP (no source works now; all loads are
- * unknown until one does), ENOMEM. */
+ * From the board, reads the newest loads without a system call; until the next
+ * are due, it only reads the clock. While there is no fresh board, all loads are
+ * unknown, and it looks for one at most every second; for a writer that is
+ * stopped, it may wait once for up to a second.
+ *
+ * Returns 1 if the loads are new, 0 if not, or -1 with errno: ENOTSUP (no source
+ * works now; all loads are unknown until one does), ENOENT (there is no fresh
+ * board), ENOMEM. */
 int percore_load_update(struct percore_load *load);
 
 /* Returns the load of a core, 0 to 1, at the last update; -1 if no load is
@@ -105,8 +115,8 @@ double percore_load_get(const struct percore_load *load, int core);
 void percore_load_get_all(const struct percore_load *load, double *loads,
                           int n);
 
-/* Return bounds of the load of a core at the last update, or -1 if no load is
- * known. The true load is between them. They include the resolution of the
+/* Return bounds of the load of a core at the last update, or -1 without the
+ * option `bounds` or if no load is known. The true load is between them. They include the resolution of the
  * source, the time of its reading, and time that may have been stolen by a
  * hypervisor. */
 double percore_load_get_low(const struct percore_load *load, int core);
@@ -138,10 +148,9 @@ const char *percore_load_proof(const struct percore_load *load, int core);
  * unknown. Needs the option `frequency` and the source "mperf". */
 double percore_load_frequency(const struct percore_load *load, int core);
 
-/* Returns 1 if the loads come from the board, and 0 if from own counters. An
- * update that finds the board dead (it ended, two intervals passed without new
- * loads, or it says what cannot be) makes all loads unknown; with "either", it
- * opens counters, which are closed when there is a board again. */
+/* Returns 1 with the option from_board, and 0 otherwise. An update that finds
+ * the board dead (it ended, two intervals passed without new loads, or it says
+ * what cannot be) makes all loads unknown. */
 int percore_load_is_board(const struct percore_load *load);
 
 enum percore_load_by {
@@ -163,6 +172,9 @@ struct percore_load_choice {
   const int *node;     /* only cores of this NUMA node; default: of any */
   int avoid_isolated;  /* 1: no isolated cores */
   int ignore_siblings; /* 1: other hardware threads take no room */
+  /* The share of a core that the job takes, above 0 to 1; default 1: a whole
+   * core. Until the next loads, a chosen core has less room by it. */
+  double need;
 };
 
 /* Stores the n cores with the most room in `cores`, the best first, as of the
@@ -550,6 +562,9 @@ percore_reader_state(const struct percore_reader *reader);
  * connection, or "" if nothing is wrong. The text is valid until the next call
  * for this reader. */
 const char *percore_reader_error(const struct percore_reader *reader);
+
+/* Returns the user of the producer, or -1 before there was one. */
+unsigned percore_reader_uid(const struct percore_reader *reader);
 
 /* The number of the built-in table `core` for the calls below. Other tables
  * have the numbers that they have in percore_create. */

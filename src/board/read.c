@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
+#include <unistd.h>
 
 #define LOOK_NS NS_PER_S /* between two looks for a board */
 
@@ -15,7 +16,8 @@ struct board_reader {
   struct percore_reader *reader;
   struct machine *machine;
   int cores_len;
-  double age_max_ns;
+  double interval_max_ns;
+  unsigned uid;     /* of a user who is believed, too */
   uint64_t due_ns;  /* when to look for the next picture, or for a board */
   bool is_attached; /* the region is a board with these columns */
   size_t columns_len;
@@ -23,7 +25,7 @@ struct board_reader {
 };
 
 struct board_reader *board_reader_open(struct machine *machine, int cores,
-                                       uint64_t age_max_ns) {
+                                       uint64_t interval_max_ns, unsigned uid) {
   struct board_reader *reader = calloc(1, sizeof(*reader));
   if (reader == NULL || percore_open(&reader->reader, BOARD_NAME, NULL) != 0) {
     free(reader);
@@ -31,7 +33,8 @@ struct board_reader *board_reader_open(struct machine *machine, int cores,
   }
   reader->machine = machine;
   reader->cores_len = cores;
-  reader->age_max_ns = (double)age_max_ns;
+  reader->interval_max_ns = (double)interval_max_ns;
+  reader->uid = uid;
   return reader;
 }
 
@@ -45,6 +48,13 @@ void board_reader_close(struct board_reader *reader) {
 /* ---------------------------------------------------------------------------
  * Connecting
  */
+
+/* A member of the group may publish a board, but only these users' loads decide
+ * where others place their work. */
+static bool is_believed(const struct board_reader *reader) {
+  unsigned uid = percore_reader_uid(reader->reader);
+  return uid == 0 || uid == geteuid() || uid == reader->uid;
+}
 
 /* Returns false if the region is no board of this machine. Only tables with one
  * copy of each row can be consistent; copies for each slot could take seconds
@@ -90,8 +100,8 @@ static bool is_fresh(const struct board_reader *reader) {
   uint64_t now_ns = machine_now_ns(reader->machine, CLOCK_MONOTONIC);
   double interval_ns = reader->first.interval_ns;
   double age_ns = (double)now_ns - reader->first.time_ns;
-  return interval_ns > 0 && interval_ns <= reader->age_max_ns && age_ns >= 0 &&
-         age_ns <= fmin(reader->age_max_ns, 2 * interval_ns);
+  return interval_ns > 0 && interval_ns <= reader->interval_max_ns &&
+         age_ns >= 0 && age_ns <= 2 * interval_ns;
 }
 
 int board_reader_update(struct board_reader *reader) {
@@ -102,8 +112,8 @@ int board_reader_update(struct board_reader *reader) {
     return 0;
   if (!reader->is_attached) {
     reader->due_ns = now_ns + LOOK_NS;
-    reader->is_attached =
-        percore_refresh(reader->reader) >= 0 && is_board(reader);
+    reader->is_attached = percore_refresh(reader->reader) >= 0 &&
+                          is_believed(reader) && is_board(reader);
   }
   /* Whether the connection lasts says nothing: a region has few connections,
    * and the board may have more readers. While the row is being written, the

@@ -194,7 +194,7 @@ static const struct live_face compare_face = {
     .json = compare_json_write,
 };
 
-#define BOARD_AGE_MAX_NS UINT64_C(60000000000)
+#define BOARD_INTERVAL_MAX_NS UINT64_C(60000000000)
 
 /* The board that this command writes. If it writes none, it reads the board of
  * collectd, which alone knows which polls found nothing. */
@@ -225,7 +225,7 @@ static void publish(void *context, struct snapshot *snapshot,
     return;
   if (publishing->others == NULL)
     publishing->others = board_reader_open(
-        publishing->machine, topology->cores_len, BOARD_AGE_MAX_NS);
+        publishing->machine, topology->cores_len, BOARD_INTERVAL_MAX_NS, 0);
   if (publishing->others != NULL)
     set_taken(publishing->others, snapshot);
 }

@@ -89,7 +89,7 @@ static void begin(void) {
   said_len = 0;
   played_ns = 0;
   board = board_open(BOARD_GROUP, &journal);
-  reader = board_reader_open(&machine, CORES, AGE_MAX_NS);
+  reader = board_reader_open(&machine, CORES, AGE_MAX_NS, 0);
   assert_non_null(reader);
 }
 
@@ -311,7 +311,8 @@ TEST(lies_are_not_believed) {
     if (lies[i].later_ns != 0)
       percore_set(row, BOARD_COLUMN(time_ns),
                   now_ns() + (uint64_t)lies[i].later_ns);
-    struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
+    struct board_reader *fresh =
+        board_reader_open(&machine, CORES, AGE_MAX_NS, 0);
     assert_int_equal(board_reader_update(fresh), lies[i].status);
     if (lies[i].status == 1) {
       assert_true(isnan(load_in(fresh, 0)) == (i > 1));
@@ -334,7 +335,8 @@ TEST(an_average_in_a_column_that_is_not_read_is_not_known) {
     percore_owned_table_t rows;
     struct percore_region *region =
         publish_lies(PERCORE_OWNED, boards[i].field_count, CORES, &rows);
-    struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
+    struct board_reader *fresh =
+        board_reader_open(&machine, CORES, AGE_MAX_NS, 0);
     assert_int_equal(board_reader_update(fresh), 1);
     assert_int_equal(board_reader_average(fresh, 60), boards[i].column);
     board_reader_close(fresh);

@@ -567,7 +567,7 @@ static void pass_interval(struct life *life) {
 
 static int take_sample(struct life *life) {
   if (life->load != NULL)
-    return percore_load_update(life->load) == 0 ? 0 : -errno;
+    return percore_load_update(life->load) >= 0 ? 0 : -errno;
   struct schedule_due due =
       schedule_take(&life->schedule, monotonic_ns(life), realtime_ns(life));
   life->is_long &= !due.late; /* it may seem to be a pause */
@@ -717,8 +717,8 @@ static void start(struct life *life) {
     schedule_start(&life->schedule, (uint64_t)(life->interval_s * 1e9), 0, true,
                    monotonic_ns(life), realtime_ns(life));
   } else {
-    const struct percore_load_options options = {.board = "never",
-                                                 .shortest_window = 0.05};
+    const struct percore_load_options options = {.shortest_window = 0.05,
+                                                 .bounds = 1};
     assert_int_equal(
         load_open(&life->load, &life->play.fake->machine, &options), 0);
     life->play.engine = life->load->engine;

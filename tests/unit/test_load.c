@@ -53,7 +53,7 @@ static void need_a_source(void) {
 TEST(every_online_core_gets_a_load_with_a_source) {
   need_a_source();
   work_for(250000000);
-  assert_int_equal(percore_load_update(shared), 0);
+  assert_true(percore_load_update(shared) >= 0);
   int with_value = 0;
   for (int core = 0; core < percore_load_count(shared); core++) {
     double load = percore_load_get(shared, core);
@@ -83,7 +83,7 @@ TEST(cores_that_do_not_exist_have_no_load) {
 TEST(the_load_of_a_sibling_is_that_of_another_core_or_unknown) {
   need_a_source();
   work_for(50000000);
-  assert_int_equal(percore_load_update(shared), 0);
+  assert_true(percore_load_update(shared) >= 0);
   int count = percore_load_count(shared);
   for (int core = 0; core < count; core++) {
     double sibling = percore_load_get_sibling(shared, core);
@@ -97,15 +97,14 @@ TEST(the_load_of_a_sibling_is_that_of_another_core_or_unknown) {
 
 TEST(all_loads_at_once_are_those_of_each_core) {
   struct fake_machine *fake = fake_machine_new(4);
-  const struct percore_load_options options = {.board = "never",
-                                               .cores = "1-2"};
+  const struct percore_load_options options = {.cores = "1-2"};
   struct percore_load *load = NULL;
   double loads[6];
   fake_machine_msr(fake, 2e9, true);
   assert_int_equal(load_open(&load, &fake->machine, &options), 0);
   fake_machine_load(fake, 0.25);
   fake_machine_run(fake, FAKE_SECOND);
-  assert_int_equal(percore_load_update(load), 0);
+  assert_true(percore_load_update(load) >= 0);
   percore_load_get_all(load, loads, 6);
   for (int core = 0; core < 6; core++)
     assert_near(loads[core], percore_load_get(load, core), 0);
@@ -200,10 +199,10 @@ TEST(invalid_options_are_refused) {
       {.size = sizeof bad[0], .base_frequency_hz = -1},
       {.size = sizeof bad[0], .base_frequency_hz = NAN},
       {.size = sizeof bad[0], .base_frequency_hz = INFINITY},
-      {.size = sizeof bad[0], .board_age_max = -1},
-      {.size = sizeof bad[0], .board_age_max = 3601},
-      {.size = sizeof bad[0], .board_age_max = INFINITY},
-      {.size = sizeof bad[0], .board = "only", .source = "idle"},
+      {.size = sizeof bad[0], .board_interval_max = -1},
+      {.size = sizeof bad[0], .board_interval_max = 3601},
+      {.size = sizeof bad[0], .board_interval_max = INFINITY},
+      {.size = sizeof bad[0], .from_board = 1, .source = "idle"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     struct percore_load *load = NULL;
@@ -222,7 +221,7 @@ TEST(options_choose_source_and_cores) {
   if (percore_load_open(&load, &options) != 0)
     skip();
   work_for(50000000);
-  assert_int_equal(percore_load_update(load), 0);
+  assert_true(percore_load_update(load) >= 0);
   assert_string_equal(percore_load_source(load, 0), "idle");
   for (int core = 1; core < percore_load_count(load); core++)
     assert_string_equal(percore_load_source(load, core), "none");
@@ -235,8 +234,7 @@ TEST(options_choose_source_and_cores) {
 
 static struct percore_load *open_fake(struct fake_machine *fake,
                                       bool frequency) {
-  struct percore_load_options options = {.board = "never",
-                                         .frequency = frequency};
+  struct percore_load_options options = {.frequency = frequency, .bounds = 1};
   struct percore_load *load = NULL;
   assert_int_equal(load_open(&load, &fake->machine, &options), 0);
   return load;
@@ -249,7 +247,7 @@ TEST(the_frequency_is_that_of_unhalted_time) {
     fake_machine_load(fake, 0.25);
     struct percore_load *load = open_fake(fake, frequency);
     fake_machine_run(fake, FAKE_SECOND);
-    assert_int_equal(percore_load_update(load), 0);
+    assert_true(percore_load_update(load) >= 0);
     assert_string_equal(percore_load_source(load, 0), "mperf");
     assert_near(percore_load_get(load, 0), 0.25, 1e-6);
     assert_near(percore_load_frequency(load, 0), frequency ? 2.5e9 : -1, 1e4);
@@ -261,7 +259,7 @@ TEST(the_frequency_is_that_of_unhalted_time) {
 TEST(without_a_source_opening_says_so) {
   for (int i = 0; i < 2; i++) {
     struct fake_machine *fake = fake_machine_new(1);
-    const struct percore_load_options options = {.board = "never"};
+    const struct percore_load_options options = {.size = 0};
     struct percore_load *load = NULL;
     if (i == 0)
       fake_machine_file(fake, "/proc/stat", "");
@@ -279,10 +277,34 @@ TEST(the_clock_is_found_at_once_where_proc_stat_cannot_be_used) {
   fake_machine_load(fake, 0.4);
   struct percore_load *load = open_fake(fake, false);
   fake_machine_run(fake, FAKE_SECOND);
-  assert_int_equal(percore_load_update(load), 0);
+  assert_true(percore_load_update(load) >= 0);
   assert_string_equal(percore_load_source(load, 0), "bpf");
   assert_near(percore_load_get(load, 0), 0.4, 1e-6);
   assert_int_equal(fake->clock.loads, 1);
+  percore_load_close(load);
+  fake_machine_free(fake);
+}
+
+/* Lets time pass and updates until the proof of core 0 has this result, or the
+ * number of opened counters. */
+static void update_until(struct percore_load *load, struct fake_machine *fake,
+                         const char *proof, int opens) {
+  while (strcmp(percore_load_proof(load, 0), proof) != 0 ||
+         fake->perf_opens < opens) {
+    usleep(1000);
+    fake_machine_run(fake, FAKE_SECOND);
+    percore_load_update(load);
+  }
+}
+
+TEST(opening_waits_for_no_proof) {
+  struct fake_machine *fake = fake_machine_new(1);
+  fake_machine_load(fake, 0.25);
+  struct percore_load *load = open_fake(fake, false);
+  assert_string_equal(percore_load_proof(load, 0), "pending");
+  fake_machine_run(fake, 200 * FAKE_MS);
+  assert_int_equal(percore_load_update(load), 1);
+  assert_near(percore_load_get(load, 0), 0.25, 0.101);
   percore_load_close(load);
   fake_machine_free(fake);
 }
@@ -292,13 +314,8 @@ TEST(a_proof_that_could_not_be_run_is_repeated_by_updates) {
   struct fake_machine *fake = fake_machine_new(1);
   fake_machine_msr(fake, 2e9, true);
   struct percore_load *load = open_fake(fake, false);
-  fake_machine_run(fake, FAKE_SECOND);
-  percore_load_update(load);
-  assert_string_equal(percore_load_proof(load, 0), "unproven");
-  int opens = fake->perf_opens;
-  fake_machine_run(fake, 60 * FAKE_SECOND);
-  percore_load_update(load);
-  assert_int_equal(fake->perf_opens, opens + 2);
+  update_until(load, fake, "unproven", 0);
+  update_until(load, fake, "unproven", fake->perf_opens + 2);
   percore_load_close(load);
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
   fake_machine_free(fake);
