@@ -29,6 +29,8 @@
  * The kernel
  */
 
+#define BTF_SIZE ((size_t)8 << 20) /* as large as it usually is at most */
+
 /* Searches the kernel's type information for the names of structure members. A
  * NUL precedes and ends each name. */
 static void find_kernel_members(struct engine *engine) {
@@ -37,8 +39,10 @@ static void find_kernel_members(struct engine *engine) {
       [KERNEL_IDLE_DYNTICK] = "\0idle_dyntick",
       [KERNEL_PREV_IRQ_TIME] = "\0prev_irq_time",
   };
-  char *btf = NULL;
-  size_t size = 0;
+  size_t size = BTF_SIZE;
+  char *btf = malloc(size);
+  if (btf == NULL)
+    return;
   ssize_t length = machine_read_long(engine->options.machine,
                                      "/sys/kernel/btf/vmlinux", &btf, &size);
   for (int i = 0; i < KERNEL_MEMBERS && length > 0; i++)
