@@ -394,13 +394,17 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
   return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
+void snapshot_sum_averages(struct snapshot *snapshot) {
+  for (size_t i = 0; i < snapshot->periods_len; i++)
+    snapshot->host.load_average[i] = sum_of_averages(snapshot, i);
+}
+
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   struct host_figures *host = &snapshot->host;
-  for (size_t i = 0; i < figures->options.periods_len; i++) {
-    host->load_average[i] = sum_of_averages(snapshot, i);
+  snapshot_sum_averages(snapshot);
+  for (size_t i = 0; i < figures->options.periods_len; i++)
     host->run_queue_average[i] =
         figures->options.run_queue ? loadavg_get(&figures->run_queue[i]) : NAN;
-  }
   host->hidden =
       aggregate_mean(snapshot, offsetof(struct core_figures, hidden));
   host->unaccounted =

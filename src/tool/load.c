@@ -204,15 +204,24 @@ struct publishing {
   struct machine *machine;
 };
 
-/* Subtracts from each load the share of polls that found nothing, as the board
- * tells it. */
-static void set_taken(struct board_reader *reader, struct snapshot *snapshot) {
+/* Takes from the board of collectd what this command does not know: the share
+ * of polls that found nothing, and load averages, whose history is longer. */
+static void take_from_board(struct board_reader *reader,
+                            struct snapshot *snapshot) {
   struct board_core row;
   board_reader_update(reader);
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (board_reader_core(reader, snapshot->cores[i].core, &row))
-      snapshot->cores[i].taken =
-          less_polls(snapshot->cores[i].busy, row.load - row.taken);
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    struct core_figures *core = &snapshot->cores[i];
+    if (!board_reader_core(reader, core->core, &row))
+      continue;
+    core->taken = less_polls(core->busy, row.load - row.taken);
+    for (size_t p = 0; p < snapshot->periods_len; p++) {
+      size_t column = board_reader_average(reader, snapshot->period_s[p]);
+      if (column < BOARD_COLUMNS)
+        core->load_average[p] = board_figure(&row, column);
+    }
+  }
+  snapshot_sum_averages(snapshot);
 }
 
 /* Runs in the sampler's thread. */
@@ -227,7 +236,7 @@ static void publish(void *context, struct snapshot *snapshot,
     publishing->others = board_reader_open(
         publishing->machine, topology->cores_len, BOARD_INTERVAL_MAX_NS, 0);
   if (publishing->others != NULL)
-    set_taken(publishing->others, snapshot);
+    take_from_board(publishing->others, snapshot);
 }
 
 /* With --publish, every message about the board is shown as a warning. */

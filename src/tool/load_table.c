@@ -121,10 +121,10 @@ static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
 
-/* The columns of siblings and of polls are shown if they say something. */
+/* A column that is unknown for all cores is left out, and so is what is taken
+ * if that is the load. */
 static bool says_nothing(const struct snapshot *snapshot, size_t column) {
-  if (column != COLUMN_SIBLING && column != COLUMN_TAKEN &&
-      column != COLUMN_IDLE_POLL)
+  if (column == COLUMN_LOAD || column == COLUMN_SOURCE)
     return false;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];

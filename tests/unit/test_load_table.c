@@ -151,6 +151,18 @@ TEST(an_unknown_value_is_a_dash_and_an_offline_core_is_named) {
   assert_null(strstr(out, "nan"));
 }
 
+TEST(a_column_that_is_unknown_for_all_cores_is_left_out) {
+  struct fixture *machine = machine_of(2);
+  for (int core = 0; core < 2; core++)
+    machine->core[core].steal = machine->core[core].load_average[2] = NAN;
+  machine->core[0].hidden = NAN;
+  char *table = table_of(machine, (struct screen){0});
+  assert_null(strstr(table, "steal %"));
+  assert_null(strstr(table, " 15 min"));
+  assert_non_null(strstr(table, "hidden %"));
+  assert_non_null(strstr(table, " 5 min"));
+}
+
 TEST(an_unproven_source_is_marked_and_the_mark_is_explained) {
   struct fixture *fixture = machine_of(3);
   fixture->core[0].proof = PROOF_UNPROVEN;
