@@ -372,38 +372,41 @@ static int programs_start(const struct programs *programs, int core) {
   return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }
 
-/* Returns whether the program of a link runs at cpu_idle (1) or at a switch of
- * tasks (2), or 0. */
-static int idle_link(uint32_t id) {
-  char name[32] = "";
-  struct bpf_link_info info = {.raw_tracepoint = {.tp_name = (uintptr_t)name,
-                                                  .tp_name_len = sizeof(name)}};
+static bool read_link(int fd, struct bpf_link_info *info) {
+  union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)fd,
+                                  .info_len = sizeof(*info),
+                                  .info = (uintptr_t)info}};
+  return bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr) == 0;
+}
+
+/* Reads at which raw tracepoint the program of a link runs; "" if at none. The
+ * members of the name mean something else in links of other types. */
+static void read_tracepoint(uint32_t id, char *name, uint32_t size) {
+  struct bpf_link_info info = {0};
   union bpf_attr attr = {.link_id = id};
   int fd = bpf_call(BPF_LINK_GET_FD_BY_ID, &attr);
+  name[0] = '\0';
   if (fd < 0)
-    return 0;
-  attr = (union bpf_attr){.info = {.bpf_fd = (uint32_t)fd,
-                                   .info_len = sizeof(info),
-                                   .info = (uintptr_t)&info}};
-  bool known = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr) == 0 &&
-               info.type == BPF_LINK_TYPE_RAW_TRACEPOINT;
+    return;
+  if (read_link(fd, &info) && info.type == BPF_LINK_TYPE_RAW_TRACEPOINT) {
+    info = (struct bpf_link_info){
+        .raw_tracepoint = {.tp_name = (uintptr_t)name, .tp_name_len = size}};
+    read_link(fd, &info);
+  }
   close(fd);
-  return !known ? 0
-         : strcmp(name, "cpu_idle") == 0
-             ? 1
-             : 2 * (strncmp(name, "sched_switch", sizeof(name)) == 0);
 }
 
 /* The first program at cpu_idle may be that of an idle clock, which is quick.
  */
 static int count_tracers(void) {
   int at_idle = 0, at_switch = 0;
+  char name[32];
   union bpf_attr attr = {.start_id = 0};
-  while (bpf_call(BPF_LINK_GET_NEXT_ID, &attr) == 0) {
-    int link = idle_link(attr.next_id);
-    at_idle += link == 1;
-    at_switch += link == 2;
-    attr = (union bpf_attr){.start_id = attr.next_id};
+  for (; bpf_call(BPF_LINK_GET_NEXT_ID, &attr) == 0;
+       attr = (union bpf_attr){.start_id = attr.next_id}) {
+    read_tracepoint(attr.next_id, name, sizeof(name));
+    at_idle += strcmp(name, "cpu_idle") == 0;
+    at_switch += strcmp(name, "sched_switch") == 0;
   }
   return at_switch + (at_idle > 1 ? at_idle - 1 : 0);
 }

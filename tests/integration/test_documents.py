@@ -184,7 +184,7 @@ def test_dashboards():
             for name in names if isinstance(names, tuple) else (names,):
                 # The manual lists some values as patterns.
                 if series.plugin in ("percore", "percore_host") and "*" not in name and \
-                        name not in shown.CLASSES and name not in shown.VECTORS:
+                        name not in shown.CLASSES and name not in shown.SOFTIRQS:
                     known = re.sub(r"_(mean|min|max|stddev|p\d+)$", "", name)
                     if known.removeprefix("cores_") in shown.CLASSES:
                         continue
