@@ -48,26 +48,31 @@ struct percore_load_options {
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
-  /* Whether to take the loads that another program measures and publishes (the
-   * board): "either" (default: while there is a fresh one, else own counters),
-   * "only" or "never". Without source, event, isolated_cores, also_isolated and
-   * shortest_window only. */
-  const char *board;
-  /* In seconds, up to 3600; default 15. A longer interval needs more. */
-  double board_age_max;
+  /* 1: take the loads that another program measures and publishes (the board),
+   * and measure nothing. Without event, base_frequency_hz, shortest_window, and
+   * the options that say how to measure. */
+  int from_board;
+  /* In seconds, up to 3600; default 15: refuses a board of a longer interval,
+   * whose loads would be too old for this program. */
+  double board_interval_max;
+  /* Boards of root and of this program's user are believed, and those of this
+   * user. */
+  unsigned board_uid;
+  int bounds; /* 1: low and high in the details */
 };
 
 struct percore_load;
 
-/* Takes the loads from the board, or opens counters on the cores of this
- * machine. For counters, chooses a source for each core and tests the sources
- * in separate threads, which takes up to a second. The affinity of the caller
- * never changes. options may be NULL. Returns 0, or -1 with errno: EINVAL (an
- * invalid option), ENOMEM, ENOENT (no cores found; with "only", no fresh board
- * that this user may read), ENOTSUP (no source of loads works here). Counters
- * use two descriptors per core. At least 256 descriptors stay free for the
- * program, and the limit on open files is never changed; cores for which no
- * descriptor is left use the source "idle". */
+/* Chooses a source for each core of this machine and opens its counters, or
+ * opens the board. Takes some milliseconds: sources are tested in threads of
+ * their own (their proof is "pending" meanwhile), and until then cores
+ * use the source "idle". The affinity of the caller never changes. options may
+ * be NULL: this program measures. Returns 0, or -1 with errno: EINVAL (an
+ * invalid option), ENOMEM, ENOENT (no cores found; with from_board, no fresh
+ * board that this user may read and believes), ENOTSUP (no source of loads
+ * works here). Counters use two descriptors per core. At least 256 descriptors
+ * stay free for the program, and the limit on open files is never changed;
+ * cores for which no descriptor is left use the source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
@@ -77,22 +82,28 @@ int percore_load_open(struct percore_load **load,
  * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
  * long, the call returns 0 and leaves the loads unchanged.
  *
- * From the board, reads the newest loads without a system call; until the next
- * are due, it only reads the clock. While there is no board, looks for one at
- * most every second; for a writer that is stopped, it may wait once for up to a
- * second.
+ * Price: two system calls for all cores, and one for each core with a hardware
+ * counter, or with the source "idle" where the idle loop may poll; with
+ * `bounds`, five more for each idle state of each core on a machine that wakes
+ * often.
  *
- * Returns 0, or -1 with errno: ENOTSUP (no source works now; all loads are
- * unknown until one does), ENOMEM. */
+ * From the board, reads the newest loads without a system call; until the next
+ * are due, it only reads the clock. While there is no fresh board, all loads
+ * are unknown, and it looks for one at most every second; for a writer that is
+ * stopped, it may wait once for up to a second.
+ *
+ * Returns 1 if the loads are new, 0 if not, or -1 with errno: ENOTSUP (no
+ * source works now; all loads are unknown until one does), ENOENT (there is no
+ * fresh board), ENOMEM. */
 int percore_load_update(struct percore_load *load);
 
 /* More about the load of a core. Set size to sizeof(struct
  * percore_load_details). */
 struct percore_load_details {
   size_t size;
-  /* The true load is between these bounds; -1 if no load is known. They include
-   * the resolution of the source, the time of its reading, and time that may
-   * have been stolen by a hypervisor. */
+  /* The true load is between these bounds; -1 without the option `bounds` or if
+   * no load is known. They include the resolution of the source, the time of
+   * its reading, and time that may have been stolen by a hypervisor. */
   double low, high;
   /* In seconds: the length of the window of the load, and the time since the
    * window ended; -1 if no load is known. */
@@ -112,7 +123,7 @@ struct percore_load_details {
    * Updates repeat tests that could not be run, in a separate thread. Do not
    * free the string. */
   const char *proof;
-  int from_board; /* 1: from the board; 0: from own counters */
+  int from_board; /* 1: from the board; 0: measured by this program */
 };
 
 /* Returns the load of a core, 0 to 1, at the last update; -1 if no load is
@@ -141,6 +152,9 @@ struct percore_load_choice {
   const int *node;     /* only cores of this NUMA node; default: of any */
   int avoid_isolated;  /* 1: no isolated cores */
   int ignore_siblings; /* 1: other hardware threads take no room */
+  /* The share of a core that the job takes, above 0 to 1; default 1: a whole
+   * core. Until the next loads, a chosen core has less room by it. */
+  double need;
 };
 
 /* Stores the n cores with the most room in `cores`, the best first, as of the
@@ -151,10 +165,6 @@ struct percore_load_choice {
 int percore_load_best(struct percore_load *load,
                       const struct percore_load_choice *choice, int *cores,
                       int n);
-
-/* Returns the number of cores, including offline ones. Cores are numbered from
- * 0. */
-int percore_load_count(const struct percore_load *load);
 
 void percore_load_close(struct percore_load *load);
 

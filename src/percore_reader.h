@@ -98,6 +98,9 @@ double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
 
 #define PERCORE_NO_SLOT (-3)
 
+/* Returns the user who owns the region, or (unsigned)-1 if there is none. */
+unsigned percore_reader_uid(const struct percore_reader *reader);
+
 /* Returns the core that a slot counts for: PERCORE_NO_CORE, -1 if the slot has
  * never been used, or PERCORE_NO_SLOT after the last slot. */
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);

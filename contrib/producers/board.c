@@ -4,8 +4,8 @@
  *   export PERCORE_RUNTIME_DIR=$(mktemp -d)    # not beside collectd's board
  *   ./board 60 0.2 .87 .20 & percore pick      # 60 s, every 0.2 s: core 1
  *
- * Programs that take their loads from the board (percore_load.h) then have core
- * 0 at 87 % and core 1 at 20 %, as if collectd had measured them. */
+ * Programs that open their loads with `from_board` (percore_load.h) then have
+ * core 0 at 87 % and core 1 at 20 %, as if collectd had measured them. */
 #include <percore_tune.h>
 
 #include <stdio.h>
@@ -18,14 +18,15 @@ static const char *const sources[] = {"none",  "mperf", "ref-cycles",
                                       "event", "bpf",   "idle"};
 static const char *const proofs[] = {"proven", "unproven", "pending",
                                      "tick-sampled"};
-enum { LOADS = 6, SIBLING = 9, SOURCE = 11, TIME = 13, INTERVAL, AVERAGE };
+enum { LOADS = 5, ROOM = 5, SIBLING = 9, SOURCE = 11, TIME = 13, INTERVAL };
+enum { AVERAGES = 15, COLUMNS = 18 };
 static const struct percore_field fields[] = {
     GAUGE("load", "ppm"),
-    GAUGE("load_min", "ppm"),
-    GAUGE("load_max", "ppm"),
+    GAUGE("load_trough", "ppm"),
+    GAUGE("load_peak", "ppm"),
     GAUGE("load_low", "ppm"),
     GAUGE("load_high", "ppm"),
-    GAUGE("taken", "ppm"),
+    GAUGE("room", "ppm"),
     GAUGE("steal", "ppm"),
     GAUGE("frequency", "Hz"),
     GAUGE("node", "1"),
@@ -41,7 +42,9 @@ static const struct percore_field fields[] = {
      .state_count = 4},
     GAUGE("time", "ns"),
     GAUGE("interval", "ns"),
-    GAUGE("average_60s", "ppm"),
+    GAUGE("load_1m", "ppm"),
+    GAUGE("load_5m", "ppm"),
+    GAUGE("load_15m", "ppm"),
 };
 
 int main(int argc, char **argv) {
@@ -68,11 +71,13 @@ int main(int argc, char **argv) {
       percore_begin(row);
       for (uint32_t i = 0; i < LOADS; i++)
         percore_set(row, i, ppm);
+      percore_set(row, ROOM, 1000000 - ppm);
       percore_set(row, SIBLING, core);
       percore_set(row, SOURCE, 5);
       percore_set(row, TIME, now.tv_sec * 1000000000LL + now.tv_nsec);
       percore_set(row, INTERVAL, (long)(interval * 1e9));
-      percore_set(row, AVERAGE, ppm);
+      for (uint32_t i = AVERAGES; i < COLUMNS; i++)
+        percore_set(row, i, ppm);
       percore_end(row);
     }
     struct timespec pause = {

@@ -84,7 +84,10 @@ int main(int argc, char **argv) {
   signal(SIGALRM, on_signal);
   if (duration != NULL)
     alarm((unsigned)atoi(duration));
-  if (percore_load_open(&load, NULL) != 0)
+  const struct percore_load_options board = {.size = sizeof(board),
+                                             .from_board = 1};
+  if (percore_load_open(&load, &board) != 0 &&
+      percore_load_open(&load, NULL) != 0)
     err(1, "percore_load_open");
   for (int i = 0; i < len; i++) {
     flows[i].core = -1;

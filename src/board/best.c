@@ -34,7 +34,7 @@ static size_t column_of(const struct percore_load *load,
                         const struct percore_load_choice *choice) {
   double period_s = choice->period > 0 ? choice->period : PERIOD_DEFAULT_S;
   if (choice->by == PERCORE_BY_AVERAGE)
-    return load->engine == NULL ? average_of(period_s) : BOARD_COLUMNS;
+    return load->board != NULL ? average_of(period_s) : BOARD_COLUMNS;
   return choice->by == PERCORE_BY_LOAD ? BOARD_COLUMN(load)
                                        : BOARD_COLUMN(room);
 }
@@ -54,6 +54,7 @@ static int choose(struct percore_load *load,
   const int *candidates = choice->candidates;
   int len = candidates != NULL ? choice->candidate_count : load->cores_len;
   int found = 0;
+  double need = choice->need > 0 ? choice->need : 1;
   size_t by = column_of(load, choice);
   if (by == BOARD_COLUMNS)
     return load_failed(ENOTSUP);
@@ -66,7 +67,7 @@ static int choose(struct percore_load *load,
       load->room[core] = room_of(load, core, choice, by);
   }
   while (found < n) {
-    int core = chooser_pick(load->chooser, load->room);
+    int core = chooser_pick(load->chooser, load->room, need);
     if (core < 0)
       break;
     cores[found++] = core;
@@ -80,7 +81,8 @@ int percore_load_best(struct percore_load *load,
                       int n) {
   struct percore_load_choice choice = {.size = 0};
   if (!sized_copy(&choice, sizeof(choice), given) || n < 1 ||
-      choice.by > PERCORE_BY_LOAD || choice.candidate_count < 0)
+      choice.by > PERCORE_BY_LOAD || choice.candidate_count < 0 ||
+      !(choice.need >= 0 && choice.need <= 1))
     return load_failed(EINVAL);
   pthread_mutex_lock(&load->mutex);
   int found = choose(load, &choice, cores, n);

@@ -11,7 +11,7 @@
 struct known {
   double long_run;  /* mean load; -1: never measured */
   double deviation; /* of the last load from the mean; NAN: unknown */
-  unsigned taken;   /* how often, since the last measurement */
+  double taken;     /* what was placed there since the last measurement */
 };
 
 struct chooser {
@@ -107,7 +107,7 @@ static int breadth(struct chooser *chooser) {
   return (int)(d + chance);
 }
 
-int chooser_pick(struct chooser *chooser, const double *room) {
+int chooser_pick(struct chooser *chooser, const double *room, double need) {
   int left = breadth(chooser), best = -1, looked_at = 0, kept = 0;
   double most = 0;
   for (int i = 0; i < chooser->cores; i++) {
@@ -130,6 +130,6 @@ int chooser_pick(struct chooser *chooser, const double *room) {
   if (best < 0)
     return -1;
   chooser->order[kept] = best;
-  chooser->known[best].taken++;
+  chooser->known[best].taken += need;
   return best;
 }

@@ -32,7 +32,8 @@ struct chooser *chooser_open(int cores, uint64_t seed);
 void chooser_learn(struct chooser *chooser, const double *loads);
 
 /* Chooses a core. room[core] is 0 to 1; a negative room excludes the core.
- * Returns -1 if all are excluded. */
-int chooser_pick(struct chooser *chooser, const double *room);
+ * Until the next measurement, the chosen core has less room by `need`. Returns
+ * -1 if all are excluded. */
+int chooser_pick(struct chooser *chooser, const double *room, double need);
 
 #endif

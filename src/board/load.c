@@ -17,8 +17,8 @@
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SECONDS_MAX 3600 /* of an option */
-#define AGE_S 15 /* of the board: more than collectd's default interval */
-#define SIBLINGS_MAX 16 /* hardware threads of a physical core */
+#define INTERVAL_S 15    /* of the board: more than collectd's default */
+#define SIBLINGS_MAX 16  /* hardware threads of a physical core */
 
 /* A core without a load. */
 static const struct board_core unknown = {
@@ -67,8 +67,10 @@ static void end_window(struct percore_load *load, const struct core *state,
                        const struct topology *topology, uint64_t time_ns) {
   struct window_start *start = &load->starts[state->number];
   const struct core_totals *from = &start->totals, *to = &state->total;
-  struct bounds bounds = bounds_of(from, to);
+  struct bounds bounds = {NAN, NAN};
   struct board_core row = unknown;
+  if (load->options.bounds)
+    bounds = bounds_of(from, to);
   if (state->online) {
     double load_now = engine_load(from, to);
     row.load = board_or(load_now, -1);
@@ -77,7 +79,7 @@ static void end_window(struct percore_load *load, const struct core *state,
     row.load_low = board_or(bounds.low, -1);
     row.load_high = board_or(bounds.high, -1);
     row.frequency_hz = board_or(engine_frequency_hz(from, to), 0);
-    row.node = topology->node[state->number];
+    row.node = fmax(topology->node[state->number], 0); /* without NUMA */
     row.sibling = topology->sibling[state->number];
     row.isolated = core_set_has(&topology->isolated, state->number);
     row.time_ns = (double)time_ns;
@@ -89,7 +91,9 @@ static void end_window(struct percore_load *load, const struct core *state,
   *start = (struct window_start){state->total, time_ns};
 }
 
-static void publish_counters(struct percore_load *load) {
+/* Returns true if loads are new. */
+static bool publish_counters(struct percore_load *load) {
+  bool is_new = false;
   const struct topology *topology = engine_topology(load->engine);
   size_t len;
   const struct core *states = engine_cores(load->engine, &len);
@@ -103,14 +107,17 @@ static void publish_counters(struct percore_load *load) {
     enum source_kind source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
     if (source == SOURCE_NONE || start->totals.epoch != state->total.epoch ||
-        time_ns - start->time_ns >= shortest_ns)
+        time_ns - start->time_ns >= shortest_ns) {
       end_window(load, state, topology, time_ns);
+      is_new = true;
+    }
     if (source != SOURCE_NONE && start->time_ns + shortest_ns < load->due_ns)
       load->due_ns = start->time_ns + shortest_ns;
     set(load, state->number, BOARD_COLUMN(source), source - SOURCE_NONE);
     set(load, state->number, BOARD_COLUMN(proof), state->proof);
   }
   load->learned = false;
+  return is_new;
 }
 
 /* ---------------------------------------------------------------------------
@@ -121,6 +128,8 @@ static void publish_board(struct percore_load *load) {
   struct board_core row;
   for (int core = 0; core < load->cores_len; core++) {
     bool is_known = board_reader_core(load->board, core, &row);
+    if (is_known && !load->options.bounds)
+      row.load_low = row.load_high = -1;
     set_row(load, core, is_known ? &row : &unknown);
   }
   load->learned = false;
@@ -167,27 +176,22 @@ static bool is_in_seconds(double option) {
   return option >= 0 && option <= SECONDS_MAX;
 }
 
-/* Otherwise the options want what a board does not have. */
-static bool wants_board(const struct percore_load_options *given) {
-  return (given->board == NULL || strcmp(given->board, "never") != 0) &&
-         given->source == NULL && given->event == NULL &&
-         given->isolated_cores == NULL && given->also_isolated == NULL &&
-         given->shortest_window == 0;
+/* True if the options want what only own measurement has. */
+static bool wants_counters(const struct percore_load_options *given) {
+  return given->source != NULL || given->event != NULL ||
+         given->isolated_cores != NULL || given->also_isolated != NULL ||
+         given->shortest_window > 0 || given->base_frequency_hz > 0;
 }
 
 /* Translates the caller's options. Returns false if one is invalid. */
 static bool translate(struct percore_load *load,
                       const struct percore_load_options *given) {
   struct engine_options *options = &load->options;
-  const char *board = given->board != NULL ? given->board : "either";
-  load->may_count = strcmp(board, "only") != 0;
   bool good = given->base_frequency_hz >= 0 &&
               isfinite(given->base_frequency_hz) &&
               is_in_seconds(given->shortest_window) &&
-              is_in_seconds(given->board_age_max) &&
-              (wants_board(given) || load->may_count) &&
-              (strcmp(board, "either") == 0 || strcmp(board, "only") == 0 ||
-               strcmp(board, "never") == 0) &&
+              is_in_seconds(given->board_interval_max) &&
+              !(given->from_board && wants_counters(given)) &&
               parse_list(&load->wanted, given->cores) &&
               parse_list(&options->also_isolated, given->also_isolated);
   *options = (struct engine_options){
@@ -199,7 +203,7 @@ static bool translate(struct percore_load *load,
       .base_frequency_hz = given->base_frequency_hz,
       .also_isolated = options->also_isolated,
       .frequency = given->frequency != 0,
-      .bounds = true,
+      .bounds = given->bounds != 0,
   };
   load->shortest_ns = (uint64_t)(given->shortest_window * 1e9);
   return good &&
@@ -213,68 +217,55 @@ static bool translate(struct percore_load *load,
 
 /* Samples the engine. Callers update when they like, so a sample that comes
  * much later than they use to is one of a machine that may have been paused. */
-static int sample(struct percore_load *load, struct engine *engine) {
+static int sample(struct percore_load *load) {
   uint64_t time_ns = now_ns(load), between_ns = time_ns - load->sampled_ns;
   bool late = load->between_ns > 0 && between_ns > SCHEDULE_LATE_NS &&
               between_ns > 3 * load->between_ns;
-  int status = engine_sample(engine, late);
+  int status = engine_sample(load->engine, late);
   load->between_ns = load->sampled_ns > 0 ? between_ns : 0;
   load->sampled_ns = time_ns;
-  return status == -ENOMEM ? status : !engine_has_source(engine) ? -ENOTSUP : 0;
-}
-
-/* An update must not wait, so it has the sources tested aside, and loads are
- * unknown until a source works. */
-static int open_counters(struct percore_load *load, bool may_wait) {
-  struct engine *engine;
-  int status = engine_open(&engine, &load->options);
-  if (status != 0)
-    return status;
-  if (may_wait)
-    engine_prove(engine);
-  load->sampled_ns = load->between_ns = 0;
-  status = sample(load, engine);
-  if (status != 0) {
-    engine_close(engine);
-    return status;
-  }
-  for (int i = 0; i < load->cores_len; i++)
-    load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
-  load->engine = engine;
-  publish_counters(load);
-  return 0;
-}
-
-static void close_counters(struct percore_load *load) {
-  struct engine *engine = load->engine;
-  load->engine = NULL;
-  engine_close(engine);
+  return status == -ENOMEM                  ? status
+         : !engine_has_source(load->engine) ? -ENOTSUP
+                                            : 0;
 }
 
 static int update_counters(struct percore_load *load) {
-  if (now_ns(load) < load->due_ns)
-    return 0;
-  int status = sample(load, load->engine);
-  publish_counters(load);
+  if (load->due_ns > 0 && now_ns(load) < load->due_ns)
+    return load->status;
+  load->status = sample(load);
+  bool is_new = publish_counters(load);
   engine_prove_aside(load->engine);
-  return status;
+  return load->status == 0 ? is_new : load->status;
 }
 
-/* The board comes first. While it is dead, its loads are unknown, or counters
- * take its place. Returns -ESTALE if it is dead and counters are not wanted. */
-static int update(struct percore_load *load, bool may_wait) {
-  int status = load->board != NULL ? board_reader_update(load->board) : -ESTALE;
-  if (status == 1)
-    close_counters(load);
-  if (load->engine != NULL)
-    return update_counters(load);
+static int open_counters(struct percore_load *load) {
+  int status = engine_open(&load->engine, &load->options);
+  if (status != 0)
+    return status;
+  for (int i = 0; i < load->cores_len; i++)
+    load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
+  return update_counters(load);
+}
+
+/* While there is no fresh board, all loads are unknown. */
+static int update_board(struct percore_load *load) {
+  int status = board_reader_update(load->board);
   if (status == 0)
-    return 0;
-  if (load->board != NULL)
-    publish_board(load);
-  if (status == -ESTALE && load->may_count)
-    return open_counters(load, may_wait);
-  return status == 1 ? 0 : status;
+    return load->status;
+  publish_board(load);
+  load->status = status == 1 ? 0 : -ENOENT;
+  return status == 1 ? 1 : -ENOENT;
+}
+
+static int open_board(struct percore_load *load,
+                      const struct percore_load_options *options) {
+  double interval_s = options->board_interval_max > 0
+                          ? options->board_interval_max
+                          : INTERVAL_S;
+  load->board =
+      board_reader_open(load->machine, load->cores_len,
+                        (uint64_t)(interval_s * 1e9), options->board_uid);
+  return load->board != NULL ? update_board(load) : -ENOMEM;
 }
 
 int load_open(struct percore_load **result, struct machine *machine,
@@ -288,19 +279,14 @@ int load_open(struct percore_load **result, struct machine *machine,
   int status = -ENOMEM;
   if (load->machine != NULL)
     status = translate(load, options) ? make_cores(load) : -EINVAL;
-  if (status == 0 && wants_board(options)) {
-    double age_s = options->board_age_max > 0 ? options->board_age_max : AGE_S;
-    load->board = board_reader_open(load->machine, load->cores_len,
-                                    (uint64_t)(age_s * 1e9));
-    status = load->board != NULL ? 0 : -ENOMEM;
-  }
   if (status == 0)
-    status = update(load, true);
-  if (status == 0)
+    status =
+        options->from_board ? open_board(load, options) : open_counters(load);
+  if (status >= 0)
     *result = load;
   else
     percore_load_close(load);
-  return status == -ESTALE ? -ENOENT : status;
+  return status < 0 ? status : 0;
 }
 
 int percore_load_open(struct percore_load **result,
@@ -317,7 +303,7 @@ void percore_load_close(struct percore_load *load) {
   NOT_CANCELLED;
   if (load == NULL)
     return;
-  close_counters(load);
+  engine_close(load->engine);
   board_reader_close(load->board);
   free(load->chooser);
   machine_linux_close(load->own_machine);
@@ -331,9 +317,10 @@ void percore_load_close(struct percore_load *load) {
 int percore_load_update(struct percore_load *load) {
   NOT_CANCELLED;
   pthread_mutex_lock(&load->mutex);
-  int status = update(load, false);
+  int status =
+      load->engine != NULL ? update_counters(load) : update_board(load);
   pthread_mutex_unlock(&load->mutex);
-  return status == 0 || status == -ESTALE ? 0 : load_failed(-status);
+  return status >= 0 ? status : load_failed(-status);
 }
 
 /* As load_figure, but the board also has cores that were not asked for. */
@@ -383,6 +370,3 @@ double percore_load_get(const struct percore_load *load, int core,
   return loaded;
 }
 
-int percore_load_count(const struct percore_load *load) {
-  return load->cores_len;
-}

@@ -1,4 +1,4 @@
-/* load: the loads of percore_load.h, from the board or from counters. load.c
+/* load: the loads of percore_load.h, measured here or read from the board. load.c
  * measures and reads them, best.c chooses cores by them. */
 #ifndef PERCORE_BOARD_LOAD_H
 #define PERCORE_BOARD_LOAD_H
@@ -21,11 +21,10 @@ struct window_start {
 struct percore_load {
   pthread_mutex_t mutex; /* serialises updates */
   struct machine *machine;
-  struct machine *own_machine; /* NULL: it is the caller's */
-  struct board_reader *board;  /* NULL: it is not wanted */
-  /* NULL: the loads are those of the board, and unknown if it is dead. */
-  struct engine *_Atomic engine;
-  bool may_count;                /* whether there may be an engine */
+  struct machine *own_machine;   /* NULL: it is the caller's */
+  struct board_reader *board;    /* NULL: this program measures */
+  struct engine *engine;         /* NULL: it reads the board */
+  int status;                    /* of the last sample or look at the board */
   struct engine_options options; /* of the engine */
   struct core_set wanted;        /* options.cores, unless that is NULL */
   uint64_t shortest_ns;          /* shortest window; 0: depends on the source */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LOOK_NS NS_PER_S /* between two looks for a board */
 #define ROUNDING 2e-6    /* of load and room */
@@ -15,14 +16,15 @@ struct board_reader {
   struct percore_reader *reader;
   struct machine *machine;
   int cores_len;
-  double age_max_ns;
+  double interval_max_ns;
+  unsigned uid;     /* of a user who is believed, too */
   uint64_t due_ns;  /* when to look for the next picture, or for a board */
   bool is_attached; /* the region is a board with these columns */
   struct board_core first; /* of the last picture; time_ns 0: no picture */
 };
 
 struct board_reader *board_reader_open(struct machine *machine, int cores,
-                                       uint64_t age_max_ns) {
+                                       uint64_t interval_max_ns, unsigned uid) {
   struct board_reader *reader = calloc(1, sizeof(*reader));
   if (reader == NULL || percore_open(&reader->reader, BOARD_NAME, NULL) != 0) {
     free(reader);
@@ -30,7 +32,8 @@ struct board_reader *board_reader_open(struct machine *machine, int cores,
   }
   reader->machine = machine;
   reader->cores_len = cores;
-  reader->age_max_ns = (double)age_max_ns;
+  reader->interval_max_ns = (double)interval_max_ns;
+  reader->uid = uid;
   return reader;
 }
 
@@ -44,6 +47,13 @@ void board_reader_close(struct board_reader *reader) {
 /* ---------------------------------------------------------------------------
  * Looking for a board
  */
+
+/* A member of the group may publish a board, but only these users' loads decide
+ * where others place their work. */
+static bool is_believed(const struct board_reader *reader) {
+  unsigned uid = percore_reader_uid(reader->reader);
+  return uid == 0 || uid == geteuid() || uid == reader->uid;
+}
 
 /* Returns false if the region is no board of this machine. Only tables with one
  * copy of each row can be consistent; copies for each slot could take seconds
@@ -89,8 +99,8 @@ static bool is_fresh(const struct board_reader *reader) {
   uint64_t now_ns = machine_now_ns(reader->machine, CLOCK_MONOTONIC);
   double interval_ns = reader->first.interval_ns;
   double age_ns = (double)now_ns - reader->first.time_ns;
-  return interval_ns > 0 && interval_ns <= reader->age_max_ns && age_ns >= 0 &&
-         age_ns <= fmin(reader->age_max_ns, 2 * interval_ns);
+  return interval_ns > 0 && interval_ns <= reader->interval_max_ns &&
+         age_ns >= 0 && age_ns <= 2 * interval_ns;
 }
 
 int board_reader_update(struct board_reader *reader) {
@@ -101,8 +111,8 @@ int board_reader_update(struct board_reader *reader) {
     return 0;
   if (!reader->is_attached) {
     reader->due_ns = now_ns + LOOK_NS;
-    reader->is_attached =
-        percore_refresh(reader->reader) >= 0 && is_board(reader);
+    reader->is_attached = percore_refresh(reader->reader) >= 0 &&
+                          is_believed(reader) && is_board(reader);
   }
   /* While the row is being written, the last picture is still true. */
   if (reader->is_attached)

@@ -11,11 +11,12 @@
 
 struct board_reader;
 
-/* Opens a reader for a machine with this many cores, which must outlive it.
- * Pictures may be age_max_ns old; so boards with a longer interval are dead,
- * too. Returns NULL if out of memory; there need not be a board yet. */
+/* Opens a reader for a machine with this many cores, which must outlive it. A
+ * board of a longer interval than interval_max_ns is refused, and so is one of
+ * another user than root, the caller's and `uid`. Returns NULL if out of
+ * memory; there need not be a board yet. */
 struct board_reader *board_reader_open(struct machine *machine, int cores,
-                                       uint64_t age_max_ns);
+                                       uint64_t interval_max_ns, unsigned uid);
 void board_reader_close(struct board_reader *reader); /* NULL is ignored */
 
 /* Returns 1 if there is a new picture, 0 if nothing has changed, or -ESTALE if

@@ -301,8 +301,10 @@ static void add_load(struct core *core, const struct core_sample *sample,
   total->unknown += share * growth->unknown;
   total->unhalted += share * growth->unhalted;
   total->stolen += growth->stolen;
-  total->over += share * growth->over + overlap * (1 - busy);
-  total->under += share * growth->under + overlap * busy;
+  total->lacks += growth->lacks;
+  total->end_lacks = growth->end_lacks;
+  total->over += growth->over + overlap * (1 - busy);
+  total->under += growth->under + overlap * busy;
   if (kind != core->total_end_kind) {
     total->over += total->end_over + growth->end_under;
     total->under += total->end_under + growth->end_over;

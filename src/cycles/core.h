@@ -95,10 +95,14 @@ struct core {
   int64_t interrupts, switches; /* of all cores, at `row` */
   /* How often the core had entered an idle state at halts_ns (0: unknown). */
   uint64_t halts, halts_ns;
+  /* At most this much unhalted time until steal_at_ns is outside of the idle
+   * clock's programs; the same until reading_time_ns. */
+  double blind_ns, reading_blind_ns;
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */
   double carry_ns, steal_before_ns; /* see source_idle.c */
+  uint64_t stolen_from_ns;          /* the last sample with steal; 0: none */
   unsigned condemned; /* sources, by index, that read too low here */
   unsigned allowed;   /* the sources that the core may use, as a bit mask */
 

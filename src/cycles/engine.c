@@ -63,6 +63,7 @@ static void look_again(struct engine *engine) {
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
   for (size_t i = 0; i < engine->cores_len; i++)
     engine->cores[i].driver.states_max = CPUIDLE_STATES_MAX;
+  engine->idle_loop_ns = IDLE_LOOP_NS * (idle_is_traced(engine) ? 3 : 1);
   engine->look_at_ns = engine->time_ns + LOOK_INTERVAL_NS;
 }
 
@@ -192,6 +193,9 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->lxcfs_cores =
       options->machine->is_fuse(options->machine->context, CPU_FOLDER);
   engine->never_halts = cpuidle_never_halts(options->machine);
+  engine->blind_ns =
+      BLIND_INSTRUCTIONS *
+      fmax(BLIND_INSTRUCTION_NS, options->machine->instruction_ns);
   look_again(engine);
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
@@ -295,9 +299,11 @@ static void end_windows(struct engine *engine, bool late) {
       core->progress_share =
           fmin(sample->progress_ns / sample->monotonic_ns, 1);
     /* Columns and the idle clock do not tell a pause from work. */
-    if (is_late && engine->topology.may_be_virtual &&
+    if (engine->topology.may_be_virtual &&
         (!source_is_counter(core->source) || sample->filled))
-      core->sample.growth.over = sample->growth.unhalted;
+      core->sample.growth.lacks =
+          sample->progress_ns >= 0 ? sample->monotonic_ns - sample->progress_ns
+                                   : sample->growth.wall;
     core_commit(engine, core);
   }
   if (core_set_next(&paused, -1) < 0)

@@ -85,6 +85,8 @@ struct engine {
   bool lxcfs;             /* LXCFS provides /proc/stat */
   bool lxcfs_cores;       /* and the directories of cores */
   bool never_halts;       /* cpuidle_never_halts */
+  double idle_loop_ns;    /* at most what the idle loop needs around a halt */
+  double blind_ns;        /* at most what the idle clock misses of a halt */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   uint64_t uevents; /* at the last sample */
@@ -118,6 +120,14 @@ static inline bool engine_steal_is_apart(const struct engine *engine) {
 /* True if a hypervisor has ever stolen time from the core. */
 static inline bool core_has_steal(const struct core *core) {
   return core->row.ns[PROCSTAT_STEAL] > 0;
+}
+
+/* True if a hypervisor has stolen time from the core in the last minute, and so
+ * may have it in its hands now. The columns do not yet have that time. */
+static inline bool core_is_stolen_from(const struct engine *engine,
+                                       const struct core *core) {
+  return core->stolen_from_ns > 0 &&
+         engine->time_ns - core->stolen_from_ns < 60 * NS_PER_S;
 }
 
 /* Returns the next online core after `core` (NULL: the first), or NULL. */
@@ -162,12 +172,16 @@ unsigned engine_allowed_sources(const struct engine *engine,
  * source_idle.c
  */
 
+/* True if something is seen to trace the idle loop, which takes time there. */
+bool idle_is_traced(const struct engine *engine);
 /* Finds out what idle time is on this kernel. */
 void idle_find(struct engine *engine);
 /* Reads /proc/stat. Returns 0 or -errno. */
 int idle_begin(struct engine *engine);
 /* Reads the columns of a core, whatever its source is. */
 void idle_read_columns(struct engine *engine, struct core *core);
+/* Returns at most how often the core halted in the window of the columns. */
+double idle_halts(const struct engine *engine, struct core *core);
 /* Computes the load from the columns. */
 void idle_read(struct engine *engine, struct core *core);
 /* Does so in place of the core's source, which has no load. */
@@ -255,6 +269,11 @@ void engine_judge(struct engine *engine);
  * the cores on which it was condemned. */
 void engine_set_proof(struct engine *engine, struct source *source,
                       enum proof proof);
+
+/* True if a source could not be proven, and no core is idle enough to try
+ * again. */
+bool engine_has_no_room(const struct engine *engine,
+                        const struct source *source);
 
 /* If a proof is running, waits until it has ended, and applies its result. */
 void engine_prove_end(struct engine *engine);

@@ -12,6 +12,10 @@
 #define PROOF_RETRY_FIRST_NS (10 * NS_PER_S)
 #define PROOF_RETRY_MAX_NS (3600 * NS_PER_S)
 
+/* A proof that has been due for this long, without a core that had room for it,
+ * is not waited for. */
+#define NO_ROOM_NS (60 * NS_PER_S)
+
 /* A proof is repeated only on a core that was idle for this share of its last
  * window: elsewhere it would take time from other work and prove nothing. */
 #define PROOF_ROOM 0.7
@@ -156,6 +160,14 @@ static bool has_room(const struct engine *engine, const struct source *source) {
   double idle = -1;
   proof_core(engine, source, &idle);
   return idle < 0 || idle >= PROOF_ROOM;
+}
+
+bool engine_has_no_room(const struct engine *engine,
+                        const struct source *source) {
+  return source->proof == PROOF_UNPROVEN &&
+         source->proof_backoff.until_ns > 0 &&
+         engine->time_ns >= source->proof_backoff.until_ns + NO_ROOM_NS &&
+         !has_room(engine, source);
 }
 
 static bool is_due(const struct engine *engine, const struct source *source) {

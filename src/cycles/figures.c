@@ -348,12 +348,16 @@ static double sum_of_averages(const struct snapshot *snapshot, int period) {
   return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
+void snapshot_sum_averages(struct snapshot *snapshot) {
+  for (int i = 0; i < LOADAVG_PERIODS; i++)
+    snapshot->host.load_average[i] = sum_of_averages(snapshot, i);
+}
+
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   struct host_figures *host = &snapshot->host;
-  for (int i = 0; i < LOADAVG_PERIODS; i++) {
-    host->load_average[i] = sum_of_averages(snapshot, i);
+  for (int i = 0; i < LOADAVG_PERIODS; i++)
     host->run_queue_average[i] = loadavg_get(&figures->run_queue[i]);
-  }
+  snapshot_sum_averages(snapshot);
   host->hidden =
       aggregate_mean(snapshot, offsetof(struct core_figures, hidden));
   host->steal = aggregate_mean(snapshot, offsetof(struct core_figures, steal));

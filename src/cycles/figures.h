@@ -130,6 +130,9 @@ struct snapshot {
 
 void snapshot_free(struct snapshot *snapshot);
 
+/* Computes the host's load averages from those of the cores. */
+void snapshot_sum_averages(struct snapshot *snapshot);
+
 struct figures;
 
 /* Returns NULL if out of memory. */

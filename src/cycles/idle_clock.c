@@ -4,7 +4,6 @@
 #include "cpuidle.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,7 +39,6 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
                     char why[WHY_SIZE]) {
   struct idle_clock *clock = calloc(1, sizeof(*clock));
   char text[128];
-  int64_t s, ns;
   if (clock == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
   clock->machine = machine;
@@ -49,9 +47,8 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
     clock->places[core] = (int16_t)clock->cores++;
   }
   if (machine_read(machine, text, sizeof(text), "/proc/self/timens_offsets") >
-          0 &&
-      sscanf(text, "monotonic %" SCNd64 " %" SCNd64, &s, &ns) == 2)
-    clock->offset_ns = s * (int64_t)NS_PER_S + ns;
+      0)
+    clock->offset_ns = clock_offset_ns(text);
   int status = open_or_load(clock, load, why);
   if (status != 0) {
     free(clock);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -231,6 +232,19 @@ static double read_system_counter_hz(void) {
   return (double)frequency_hz;
 }
 
+static double measure_instruction_ns(void) {
+  enum { ROUNDS = 10000, INSTRUCTIONS_OF_A_ROUND = 2, TRIES = 3 };
+  double least_ns = INFINITY;
+  for (int try = 0; try < TRIES; try++) {
+    uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+    for (int i = 0; i < ROUNDS; i++)
+      __asm__ volatile("" : "+r"(i));
+    least_ns =
+        fmin(least_ns, (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns));
+  }
+  return least_ns / (ROUNDS * INSTRUCTIONS_OF_A_ROUND);
+}
+
 struct machine *machine_linux(const char *sysroot) {
   struct linux_machine *self = calloc(1, sizeof(*self));
   if (self == NULL)
@@ -240,6 +254,7 @@ struct machine *machine_linux(const char *sysroot) {
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
+      .instruction_ns = measure_instruction_ns(),
       .clock_ns = linux_clock_ns,
       .read_file = linux_read_file,
       .is_fuse = linux_is_fuse,

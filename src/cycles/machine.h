@@ -20,6 +20,7 @@ struct machine {
   /* The rate of arm64's system counter, which is also the rate of the event
    * cnt_cycles; 0 on other architectures. */
   double system_counter_hz;
+  double instruction_ns; /* how long an instruction takes, with warm caches */
 
   /* Returns the nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
   uint64_t (*clock_ns)(void *context, clockid_t clock);

@@ -372,6 +372,45 @@ static int programs_start(const struct programs *programs, int core) {
   return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }
 
+static bool read_link(int fd, struct bpf_link_info *info) {
+  union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)fd,
+                                  .info_len = sizeof(*info),
+                                  .info = (uintptr_t)info}};
+  return bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr) == 0;
+}
+
+/* Reads at which raw tracepoint the program of a link runs; "" if at none. The
+ * members of the name mean something else in links of other types. */
+static void read_tracepoint(uint32_t id, char *name, uint32_t size) {
+  struct bpf_link_info info = {0};
+  union bpf_attr attr = {.link_id = id};
+  int fd = bpf_call(BPF_LINK_GET_FD_BY_ID, &attr);
+  name[0] = '\0';
+  if (fd < 0)
+    return;
+  if (read_link(fd, &info) && info.type == BPF_LINK_TYPE_RAW_TRACEPOINT) {
+    info = (struct bpf_link_info){
+        .raw_tracepoint = {.tp_name = (uintptr_t)name, .tp_name_len = size}};
+    read_link(fd, &info);
+  }
+  close(fd);
+}
+
+/* The first program at cpu_idle may be that of an idle clock, which is quick.
+ */
+static int count_tracers(void) {
+  int at_idle = 0, at_switch = 0;
+  char name[32];
+  union bpf_attr attr = {.start_id = 0};
+  for (; bpf_call(BPF_LINK_GET_NEXT_ID, &attr) == 0;
+       attr = (union bpf_attr){.start_id = attr.next_id}) {
+    read_tracepoint(attr.next_id, name, sizeof(name));
+    at_idle += strcmp(name, "cpu_idle") == 0;
+    at_switch += strcmp(name, "sched_switch") == 0;
+  }
+  return at_switch + (at_idle > 1 ? at_idle - 1 : 0);
+}
+
 static int open_or_load(struct programs *programs, const bool *state0_polls,
                         char why[WHY_SIZE]) {
   return state0_polls == NULL ? programs_open(programs, why)
@@ -381,4 +420,5 @@ static int open_or_load(struct programs *programs, const bool *state0_polls,
 const struct clock_calls programs_calls = {.open = open_or_load,
                                            .read = programs_read,
                                            .start = programs_start,
-                                           .close = programs_close};
+                                           .close = programs_close,
+                                           .tracers = count_tracers};

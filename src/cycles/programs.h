@@ -75,6 +75,9 @@ struct clock_calls {
    * clock, whose words were started before it was pinned. */
   int (*start)(const struct programs *programs, int core);
   void (*close)(struct programs *programs);
+  /* Returns how many BPF programs of others run when a core becomes idle, or
+   * 0 if this process may not know (it needs CAP_SYS_ADMIN). */
+  int (*tracers)(void);
 };
 extern const struct clock_calls programs_calls;
 

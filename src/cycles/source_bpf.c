@@ -2,6 +2,7 @@
 #include "engine_private.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,9 @@ static const char *find_misses(struct engine *engine) {
     return "on this kernel the source idle is sampled at the tick";
   if (engine_softirq_is_idle(engine))
     return "this kernel counts softirqs on an idle core as idle";
+  if (engine_has_no_room(engine, idle))
+    return "the source idle could not be proven, and no core is idle enough to "
+           "try again";
   if (has_softirq(engine))
     return "a core spends a lot of time in softirqs, and the source idle may "
            "miss part of it";
@@ -181,6 +185,10 @@ void bpf_begin(struct engine *engine) {
  * A core
  */
 
+/* How far the sum of the columns, which tells a pause, may be from the truth:
+ * several of them are truncated. */
+#define PAUSE_ERROR_NS (3 * COLUMN_RESOLUTION_NS)
+
 static void explain_clock(struct source *source, const struct core *core) {
   snprintf(source->reason, sizeof(source->reason),
            "the idle clock has not run on core %d, or its value there is wrong",
@@ -205,9 +213,15 @@ static void bounds_bpf(struct core_totals *growth, const struct engine *engine,
   double since_ns = (double)engine->clock->time_ns - (double)core->steal_at_ns +
                     core->row_bracket_ns / 2;
   growth->end_over = growth->end_under = bracket_ns;
+  growth->under = core->blind_ns - core->reading_blind_ns;
+  growth->end_under +=
+      engine->blind_ns + since_ns; /* its halts are not known yet */
+  if (engine->topology.may_be_virtual)
+    growth->end_lacks = PAUSE_ERROR_NS + since_ns;
   if (core_has_steal(core)) {
     growth->stolen = core->steal_ns - core->reading_steal_ns;
-    growth->end_over += COLUMN_RESOLUTION_NS + since_ns;
+    growth->end_over += since_ns + (1 + core_is_stolen_from(engine, core)) *
+                                       COLUMN_RESOLUTION_NS;
   } else if (engine->topology.may_be_virtual &&
              (!engine->stat_valid || engine->stat_still)) {
     growth->stolen = growth->unhalted;
@@ -242,10 +256,15 @@ void bpf_keep(struct engine *engine, struct core *core,
   if (sample->end_ns > 0) {
     bounds_bpf(growth, engine, core);
     if (sample->stat_valid) {
-      sample->progress_ns = core_stat_sum(growth);
+      /* Idle time includes what the idle loop needs around each halt. */
+      sample->progress_ns =
+          fmax(core_stat_sum(growth) -
+                   engine->idle_loop_ns / engine->blind_ns * growth->under,
+               0);
       sample->monotonic_ns = growth->stat_wall;
     }
   }
   core->halted_ns = reading->halted_ns;
   core->reading_steal_ns = core->steal_ns;
+  core->reading_blind_ns = core->blind_ns;
 }

@@ -29,6 +29,8 @@
  * The kernel
  */
 
+#define BTF_SIZE ((size_t)8 << 20) /* as large as it usually is at most */
+
 /* Searches the kernel's type information for the names of structure members. A
  * NUL precedes and ends each name. */
 static void find_kernel_members(struct engine *engine) {
@@ -37,8 +39,10 @@ static void find_kernel_members(struct engine *engine) {
       [KERNEL_IDLE_DYNTICK] = "\0idle_dyntick",
       [KERNEL_PREV_IRQ_TIME] = "\0prev_irq_time",
   };
-  char *btf = NULL;
-  size_t size = 0;
+  size_t size = BTF_SIZE;
+  char *btf = malloc(size);
+  if (btf == NULL)
+    return;
   ssize_t length = machine_read_long(engine->options.machine,
                                      "/sys/kernel/btf/vmlinux", &btf, &size);
   for (int i = 0; i < KERNEL_MEMBERS && length > 0; i++)
@@ -60,6 +64,20 @@ static void find_tick(struct engine *engine) {
            "the tick");
   engine_say(engine, JOURNAL_WARNING, "source idle is tick-sampled: %s",
              idle->reason);
+}
+
+bool idle_is_traced(const struct engine *engine) {
+  static const char *const files[] = {"events/power/enable",
+                                      "events/sched/enable",
+                                      "events/irq/enable", "current_tracer"};
+  const struct machine *machine = engine->options.machine;
+  char text[16];
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+    if (machine_read(machine, text, sizeof(text), "/sys/kernel/tracing/%s",
+                     files[i]) > 0 &&
+        text[0] != '0' && strcmp(text, "nop\n") != 0)
+      return true;
+  return engine->options.hardware && machine->clocks->tracers() > 0;
 }
 
 void idle_find(struct engine *engine) {
@@ -227,15 +245,40 @@ static void read_polled(struct engine *engine, struct core *core) {
   core->polled_ns = polled_ns;
 }
 
+double idle_halts(const struct engine *engine, struct core *core) {
+  const struct core_sample *sample = &core->sample;
+  uint64_t before = core->halts, before_ns = core->halts_ns;
+  /* A halt ends with an interrupt or, if the core monitors its run queue, with
+   * a switch to a task. */
+  double wakes = sample->interrupts + sample->switches;
+  if (wakes <= HALTS_FEW * sample->growth.stat_wall || !engine->options.bounds)
+    return wakes;
+  bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
+                                    core->number, &core->driver) == 0;
+  core->halts_ns = known ? engine->stat.time_ns : 0;
+  if (!known) /* without an idle driver, only MWAIT monitors */
+    return engine->topology.monitors ? wakes : sample->interrupts;
+  if (core->halts <
+      before) /* the driver counts anew, and perhaps more states */
+    core->driver.states_max = CPUIDLE_STATES_MAX;
+  if (before_ns != sample->stat_begin_ns || core->halts < before)
+    return wakes;
+  return fmin(wakes, (double)(core->halts - before));
+}
+
 static void set_base(struct engine *engine, struct core *core,
                      uint64_t idle_ns) {
   const struct procstat *stat = &engine->stat;
-  if (core->sample.stat_valid)
+  if (core->sample.stat_valid) {
     core->steal_ns += core->sample.growth.stat_steal;
-  else if (core->steal_at_ns > 0) /* unknown, as columns are missing */
-    core->steal_ns += (double)(stat->time_ns - core->steal_at_ns) +
-                      COLUMN_RESOLUTION_NS +
-                      (core->row_bracket_ns + (double)stat->bracket_ns) / 2;
+    if (core->source == SOURCE_BPF)
+      core->blind_ns += engine->blind_ns * idle_halts(engine, core);
+  } else if (core->steal_at_ns > 0) { /* unknown, as columns are missing */
+    double missing_ns = (double)(stat->time_ns - core->steal_at_ns) +
+                        (core->row_bracket_ns + (double)stat->bracket_ns) / 2;
+    core->steal_ns += missing_ns + COLUMN_RESOLUTION_NS;
+    core->blind_ns += missing_ns;
+  }
   core->steal_at_ns = stat->time_ns;
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
@@ -309,6 +352,8 @@ void idle_read_columns(struct engine *engine, struct core *core) {
   core->sample.interrupts =
       fmax((double)(stat->interrupts - core->interrupts), 0);
   core->sample.switches = fmax((double)(stat->switches - core->switches), 0);
+  if (core->sample.growth.stat_steal > 0)
+    core->stolen_from_ns = engine->time_ns;
   set_base(engine, core, idle_ns > core->idle_ns ? idle_ns : core->idle_ns);
   if (engine->never_halts)
     core->sample.growth.stat_polled = core->sample.growth.stat_idle;
@@ -317,28 +362,6 @@ void idle_read_columns(struct engine *engine, struct core *core) {
 /* ---------------------------------------------------------------------------
  * Its load, and how far it may be from the truth
  */
-
-/* Returns an upper bound of how often the core halted in the window. */
-static double halts(const struct engine *engine, struct core *core) {
-  const struct core_sample *sample = &core->sample;
-  uint64_t before = core->halts, before_ns = core->halts_ns;
-  /* A halt ends with an interrupt or, if the core monitors its run queue, with
-   * a switch to a task. */
-  double wakes = sample->interrupts + sample->switches;
-  if (wakes <= HALTS_FEW * sample->growth.stat_wall || !engine->options.bounds)
-    return wakes;
-  bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
-                                    core->number, &core->driver) == 0;
-  core->halts_ns = known ? engine->stat.time_ns : 0;
-  if (!known) /* without an idle driver, only MWAIT monitors */
-    return engine->topology.monitors ? wakes : sample->interrupts;
-  if (core->halts <
-      before) /* the driver counts anew, and perhaps more states */
-    core->driver.states_max = CPUIDLE_STATES_MAX;
-  if (before_ns != sample->stat_begin_ns || core->halts < before)
-    return wakes;
-  return fmin(wakes, (double)(core->halts - before));
-}
 
 /* Returns a lower bound of the time that the columns account for. If idle time
  * may include steal, the two may overlap, so only the larger of them is
@@ -387,7 +410,8 @@ static void bounds_idle(struct core_totals *growth, struct engine *engine,
                 (core->sample.filled &&
                  engine_source(engine, SOURCE_IDLE)->proof != PROOF_PROVEN);
   growth->stolen = apart ? 0 : growth->stat_steal;
-  growth->end_over = off_ns + (steal ? 3 : 2) * COLUMN_RESOLUTION_NS;
+  growth->end_over = off_ns + (2 + steal + core_is_stolen_from(engine, core)) *
+                                  COLUMN_RESOLUTION_NS;
   growth->end_under = off_ns;
   if (apart && steal)
     growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
@@ -397,7 +421,9 @@ static void bounds_idle(struct core_totals *growth, struct engine *engine,
     growth->over = growth->unhalted;
   growth->under = engine->idle_misses || unsure
                       ? rest
-                      : fmin(rest, IDLE_LOOP_NS * halts(engine, core));
+                      : fmin(rest, engine->idle_loop_ns *
+                                       (1 + core_is_stolen_from(engine, core)) *
+                                       idle_halts(engine, core));
 }
 
 void idle_read(struct engine *engine, struct core *core) {

@@ -51,7 +51,8 @@ struct bounds bounds_of(const struct core_totals *from,
       to->stat_ns[PROCSTAT_IOWAIT] == from->stat_ns[PROCSTAT_IOWAIT])
     from_over -= COLUMN_RESOLUTION_NS;
   double low = unhalted - (to->stolen - from->stolen) -
-               (to->over - from->over) - to->end_over - from->end_under;
+               (to->over - from->over) - to->end_over - from->end_under -
+               fmax(to->lacks - from->lacks, 0) - to->end_lacks;
   double high = unhalted + (to->under - from->under) + unknown + to->end_under +
                 from_over;
   return (struct bounds){.low = between(0, low / span, load),

@@ -30,11 +30,13 @@
  *
  * bpf. The words of all cores are read within a bracket, and a halt that begins
  * or ends in the bracket is counted for up to all of it: end_over = end_under =
- * bracket. A core does not halt while its time is stolen: stolen = steal, which
- * is truncated to 10 ms. Where a hypervisor has ever stolen time, end_over thus
- * has 10 ms more, and the time since the columns were read; while they are
- * missing, all time may be stolen. Where no steal has been reported, stolen = U
- * while columns are missing and the machine may be virtual.
+ * bracket. Of each of H halts, BLIND_INSTRUCTIONS are outside of the programs:
+ * under = blind_ns H, and end_under has the time since the columns were read,
+ * whose halts are not known yet. A core does not halt while its time is stolen:
+ * stolen = steal, which is truncated to 10 ms. Where a hypervisor has ever stolen
+ * time, end_over thus has 10 ms more, and the time since the columns were read;
+ * while they are missing, all time may be stolen. Where no steal has been
+ * reported, stolen = U while columns are missing and the machine may be virtual.
  *
  * idle. U = W - idle - iowait, and without idle_stealtime, idle time may
  * include steal: stolen = steal. With idle_stealtime, U = W - idle - iowait -
@@ -44,18 +46,33 @@
  * which idle time grew: an idle sequence that is longer than C uses C up. Each
  * column is truncated to 10 ms: end_over = 20 ms, and with steal 30 ms. If
  * iowait has not changed, it has not decreased either, so A.end_over counts 10
- * ms less. A row is read at any time within the bracket of the read, in whose
+ * ms less. While steal was seen in the last minute, end_over has another 10 ms,
+ * in all sources that need columns: the kernel adds steal at the core's next
+ * tick. A row is read at any time within the bracket of the read, in whose
  * middle the window ends: end_over and end_under also have half of the longer
  * bracket of the window's two reads. The kernel may count softirqs on an idle
  * core as idle: under = W - U. It may sample idle time at the tick: then, and
  * where idle time that is not proven stands in for another source, also over =
  * U. Otherwise, idle time includes what the idle loop itself needs before and
- * after a halt, 1 to 6.5 us: under = min(8 us H, W - U), where H is at least
- * the number of the core's halts. H is the number of interrupts and context
- * switches of all cores. If 8 us H is then more than 1 % of W and
- * engine_options.bounds is set, H is instead the number of times that the core
- * has entered an idle state, which its idle driver counts. Without a driver,
- * only interrupts end a halt, unless the processor has MWAIT.
+ * after a halt, 1 to 6.5 us: under = min(8 us H, W - U); 16 us while steal was
+ * seen in the last minute, three times as much if something is seen to trace the
+ * idle loop (idle_is_traced). H is at least the number of the core's halts: the
+ * number of interrupts and context switches of all cores. If 8 us H is then
+ * more than 1 % of W and engine_options.bounds is set, H is instead the number
+ * of times that the core has entered an idle state, which its idle driver
+ * counts. Without a driver, only interrupts end a halt, unless the processor
+ * has MWAIT.
+ *
+ * Pauses. If a virtual machine is paused while its clock goes on, its columns
+ * lack that time, unless the core was idle. Columns may also lack work that the
+ * tick does not see: lacks = W - the sum of the columns, by bpf plus what the
+ * idle loop needs. The pause is at most the growth of `lacks` over the window,
+ * and of bpf, whose U has no columns that err as those of `lacks`, 30 ms and
+ * the time since the columns were read:
+ *
+ *   low -= max(0, dlacks) + B.end_lacks
+ *
+ * The bounds do not include a pause while the tick counted too much.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include
@@ -74,6 +91,14 @@
 /* The counters of a group are all read within this time. */
 #define COUNTER_SKEW_NS 20e3
 
+/* At most this much of each halt, before the core halts and after its
+ * interrupt, is outside of both programs of the idle clock: 640 to 1000
+ * instructions, by the exact counter of an emulated arm64 processor
+ * (tests/testbed). Each takes up to 2 ns with cold caches, and longer if it is
+ * emulated. */
+#define BLIND_INSTRUCTIONS 1000
+#define BLIND_INSTRUCTION_NS 2
+
 /* What the idle loop needs around each halt, with a margin. */
 #define IDLE_LOOP_NS 8e3
 
@@ -89,7 +114,11 @@ struct core_totals {
   double unhalted;    /* measured by the core's source */
   double stolen;      /* upper bound of stolen time within `unhalted` */
   double over, under; /* other errors of `unhalted`: see bounds_of */
-  double unknown;     /* time since the first window that is not in `wall` */
+  /* How much less than wall time the columns account for; negative if they
+   * account for more. Only of windows that may contain a pause. */
+  double lacks;
+  double end_lacks; /* at most this much is missing in it; not a sum */
+  double unknown;   /* time since the first window that is not in `wall` */
   double end_over, end_under; /* of the last reading; not sums: see bounds_of */
   uint64_t stat_epoch;        /* like epoch, for the stat_ members */
   double stat_wall;

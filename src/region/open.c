@@ -29,6 +29,10 @@ int percore_open(struct percore_reader **opened, const char *region,
   return 0;
 }
 
+unsigned percore_reader_uid(const struct percore_reader *reader) {
+  return region_reader_uid(reader->reader);
+}
+
 void percore_close(struct percore_reader *reader) {
   NOT_CANCELLED;
   if (reader == NULL)

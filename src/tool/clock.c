@@ -4,8 +4,10 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 #define COMMAND "clock"
 
@@ -70,6 +72,17 @@ static int pin(const struct machine *machine, char why[WHY_SIZE]) {
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
 }
 
+/* Only one process at a time may look for a pinned clock and pin one. Returns a
+ * descriptor that holds the lock until it is closed, or -1: this user may not
+ * pin, and will be told so. */
+static int lock_pins(void) {
+  int fd = open(IDLE_CLOCK_PINS ".lock",
+                O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd >= 0)
+    flock(fd, LOCK_EX);
+  return fd;
+}
+
 static int clock_main(int argc, char **argv) {
   struct clock_options options = {.pin = false};
   char why[WHY_SIZE] = "";
@@ -78,6 +91,7 @@ static int clock_main(int argc, char **argv) {
     return status;
   if (options.pin == options.unpin)
     return say_usage(COMMAND, "give either --pin or --unpin");
+  lock_pins(); /* until this process ends */
   if (options.unpin)
     return programs_unpin(why) == 0 ? TOOL_OK : say_failure(COMMAND, "%s", why);
   struct machine *machine = machine_linux(NULL);

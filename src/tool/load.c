@@ -218,7 +218,7 @@ static const struct live_face compare_face = {
     .json = compare_json_write,
 };
 
-#define BOARD_AGE_MAX_NS UINT64_C(60000000000)
+#define BOARD_INTERVAL_MAX_NS UINT64_C(60000000000)
 
 /* The board that this command writes. If it writes none, it reads the board of
  * collectd, which alone knows which polls found nothing, and whose load
@@ -248,12 +248,8 @@ static void take_from_board(const struct publishing *publishing,
     if (core->online && has_all)
       memcpy(core->load_average, row.average, sizeof(row.average));
   }
-  for (int p = 0; p < LOADAVG_PERIODS && has_all; p++) {
-    snapshot->host.load_average[p] = 0;
-    for (size_t i = 0; i < snapshot->cores_len; i++)
-      if (snapshot->cores[i].online)
-        snapshot->host.load_average[p] += snapshot->cores[i].load_average[p];
-  }
+  if (has_all)
+    snapshot_sum_averages(snapshot);
   (void)aggregate_all(snapshot, topology, NULL, 0);
 }
 
@@ -267,7 +263,7 @@ static void publish(void *context, struct snapshot *snapshot,
     return;
   if (publishing->others == NULL)
     publishing->others = board_reader_open(
-        publishing->machine, topology->cores_len, BOARD_AGE_MAX_NS);
+        publishing->machine, topology->cores_len, BOARD_INTERVAL_MAX_NS, 0);
   if (publishing->others != NULL)
     take_from_board(publishing, snapshot, topology);
 }

@@ -142,7 +142,10 @@ static int pick_main(int argc, char **argv) {
   if (check(&options) != TOOL_OK)
     return TOOL_USAGE;
   stop_catch();
-  if (percore_load_open(&load, NULL) != 0)
+  const struct percore_load_options board = {.size = sizeof(board),
+                                             .from_board = 1};
+  if (percore_load_open(&load, &board) != 0 &&
+      percore_load_open(&load, NULL) != 0)
     return say_failure(COMMAND, "no fresh board can be read, and %s",
                        errno == ENOTSUP ? "no source of loads works here: see "
                                           "'percore doctor'"

@@ -4,6 +4,7 @@
 #include "programs.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/portable.h"
 
 #include <errno.h>
@@ -39,6 +40,7 @@ struct wake_collect {
   bool has_thread;
   pthread_t thread;
   struct semaphore thread_ends;
+  int64_t offset_ns; /* CLOCK_MONOTONIC here less that of the programs */
   _Atomic uint64_t thread_head; /* events that the thread has completed */
 };
 
@@ -85,6 +87,9 @@ int wake_collect_open(struct wake_collect **result,
   if (collect == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
   collect->options = *options;
+  char text[128];
+  if (file_read(text, sizeof(text), "/proc/self/timens_offsets") > 0)
+    collect->offset_ns = clock_offset_ns(text);
   int status = load(collect, why);
   if (status != 0) {
     free(collect);
@@ -225,6 +230,15 @@ int wake_collect_begin(struct wake_collect *collect, int core,
   return status;
 }
 
+/* Moves what the programs have recorded to another clock. `end` is of the
+ * thread's clock. */
+static void shift(struct wake_event *event, int64_t offset_ns) {
+  event->ltime += (uint64_t)offset_ns;
+  event->tbi += (uint64_t)offset_ns;
+  event->tai += event->tai != 0 ? (uint64_t)offset_ns : 0;
+  event->tintr += event->tintr != 0 ? (uint64_t)offset_ns : 0;
+}
+
 int wake_collect_poll(struct wake_collect *collect,
                       struct wake_points *points) {
   struct wake_probe *probe = collect->programs.probe;
@@ -235,6 +249,7 @@ int wake_collect_poll(struct wake_collect *collect,
   while (collect->tail < head) {
     struct wake_event event = probe->events[collect->tail % WAKE_EVENTS];
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* read the event before head */
+    shift(&event, collect->offset_ns);
     uint64_t waiting = head_of(probe) - collect->tail;
     if (waiting >= WAKE_EVENTS) { /* a newer event may have overwritten it */
       drops[WAKE_DROP_OVERRUN]++;

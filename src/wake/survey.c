@@ -64,6 +64,18 @@ static void say_once(const struct wake_survey *survey, struct surveyed *core,
   core->said = true;
 }
 
+/* True if any core has an idle driver: the first may be offline, or differ. */
+static bool has_idle_driver(void) {
+  enum { CORES_MAX = 8192 };
+  struct wake_states states;
+  for (int core = 0; core < CORES_MAX; core++) {
+    wake_core_states("", core, &states);
+    if (!isnan(states.list[0].latency_us))
+      return true;
+  }
+  return false;
+}
+
 int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WHY_SIZE]) {
@@ -74,14 +86,12 @@ int wake_survey_open(struct wake_survey **result,
                                                .smis = -1,
                                                .goes_on = goes_on,
                                                .context = survey};
-  struct wake_states states;
   *result = NULL;
   if (survey == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
   survey->options = *options;
-  wake_core_states("", 0, &states);
   int status =
-      !isnan(states.list[0].latency_us)
+      has_idle_driver()
           ? wake_collect_open(&survey->collect, &collect, why)
           : why_fails(why, -ENODEV,
                       "cpuidle has no driver here, so there is no count of "

@@ -39,7 +39,7 @@ static void ask(struct percore_load *load, struct used *used) {
   static double loads[CORES_MAX];
   uint64_t before_ns = now_ns();
   uint64_t begin_ns = now_ns();
-  if (percore_load_update(load) != 0)
+  if (percore_load_update(load) < 0)
     err(1, "percore_load_update");
   percore_load_get_all(load, loads, used->cores);
   uint64_t took_ns = now_ns() - begin_ns, clock_ns = begin_ns - before_ns;
@@ -47,16 +47,15 @@ static void ask(struct percore_load *load, struct used *used) {
   used->sum += loads[used->cores - 1];
 }
 
-static void read_loads(struct machine *machine, const char *board,
-                       uint64_t start_ns, struct used *used) {
+static void read_loads(struct machine *machine, bool board, uint64_t start_ns,
+                       struct used *used) {
   const struct percore_load_options options = {
-      .board = board,
-      .shortest_window = strcmp(board, "never") == 0 ? 0.5 / ASK_HZ : 0};
+      .from_board = board, .shortest_window = board ? 0 : 0.5 / ASK_HZ};
   struct percore_load *load;
   int status = load_open(&load, machine, &options);
   if (status != 0)
     errx(1, "load_open: %s", strerror(-status));
-  used->cores = percore_load_count(load);
+  used->cores = (int)sysconf(_SC_NPROCESSORS_CONF);
   uint64_t begin_ns = now_ns();
   for (uint64_t i = 0; i < SECONDS * ASK_HZ; i++) {
     sleep_until(start_ns + i * NS_PER_S / ASK_HZ);
@@ -125,7 +124,7 @@ static void print(const char *who, const struct used *used, int len) {
 }
 
 static void measure(const char *who, int readers, struct machine *machine,
-                    const char *board) {
+                    bool board) {
   struct used *used =
       mmap(NULL, READERS * sizeof(*used), PROT_READ | PROT_WRITE,
            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -154,8 +153,8 @@ int main(void) {
     publish(&topology);
   }
   sleep_until(clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S / 2);
-  measure("100 processes, a board of 256 cores", READERS, played, "only");
-  measure("1 process, own counters", 1, real, "never");
+  measure("100 processes, a board of 256 cores", READERS, played, true);
+  measure("1 process, own counters", 1, real, false);
   kill(publisher, SIGKILL);
   snprintf(command, sizeof(command), "rm -r %s", root);
   return system(command) == 0 ? 0 : 1;

@@ -155,7 +155,7 @@ static int choose(enum rule rule, struct scheduler *scheduler) {
   default:
     for (int i = 0; i < CORES; i++)
       room[i] = 1 - board[i];
-    return chooser_pick(scheduler->chooser, room);
+    return chooser_pick(scheduler->chooser, room, 1);
   }
 }
 

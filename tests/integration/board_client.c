@@ -1,5 +1,5 @@
-/* board_client MODE [START]: at the time START (CLOCK_MONOTONIC, s) takes loads
- * from the board (percore_load_options.board) and prints, every 20 ms, where
+/* board_client board|own [START]: at the time START (CLOCK_MONOTONIC, s) takes
+ * loads from the board, or measures them, and prints, every 20 ms, where
  * they come from and the loads of the first two cores, until stdin ends.
  * board_client cost: prints what reading costs, in ns, and then reads where
  * every system call but write is forbidden. board_client step: prints how long
@@ -129,9 +129,9 @@ int main(int argc, char **argv) {
   bool cost = argc > 1 && strcmp(argv[1], "cost") == 0;
   bool step = argc > 1 && strcmp(argv[1], "step") == 0;
   struct percore_load_options options = {.size = sizeof(options),
-                                         .board = cost || step ? "only"
-                                                  : argc > 1   ? argv[1]
-                                                               : NULL};
+                                         .from_board =
+                                             argc > 1 &&
+                                             strcmp(argv[1], "own") != 0};
   struct percore_load *load;
   if (argc > 2)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,

@@ -97,6 +97,17 @@ def test_pinned_twice():
     check(lines[1] == lines[3], done.stdout)
 
 
+def test_pinned_at_once():
+    """several percore clock --pin at once pin one clock, and --unpin removes it"""
+    need_clock()
+    done = apart('for i in 1 2 3; do "$PERCORE" clock --pin & done; wait\n'
+                 f'grep -c {PINS} /proc/self/mounts\n"$PERCORE" clock --unpin\n'
+                 f'! grep {PINS} /proc/self/mounts')
+    check(done.returncode == 0, done.stderr)
+    lines = done.stdout.splitlines()
+    check(lines[-1] == "1" and sum("is pinned" in line for line in lines) == 1, done.stdout)
+
+
 def test_half_pinned():
     """cpu_idle is pinned last; without a required pin no reader uses the clock, and
     percore clock --pin replaces what a killed process has left"""

@@ -470,6 +470,24 @@ def test_full_disk():
             subprocess.run(["umount", above], check=False)
 
 
+def test_time_namespace():
+    """in a time namespace whose CLOCK_MONOTONIC differs, in either direction, the latencies
+    are those of the core"""
+    need_bpf()
+    for offset in ("100000", "-50"):
+        inside = ["unshare", "--time", "--monotonic", offset, "--fork"]
+        if subprocess.run([*inside, "true"], check=False, capture_output=True).returncode:
+            raise Skip("no time namespaces here")
+        done = run_as(inside, str(online_cores()[0]), "--method", "thread", "--count", "100",
+                      "--time", "4", "--json")
+        check(worked(done), done.stderr)
+        metrics = {metric["metric"]: metric
+                   for metric in json.loads(done.stdout)["metrics"]}
+        if not metrics.get("UserLatency", {}).get("count"):
+            raise Skip("the core was never idle")
+        check(0 < metrics["UserLatency"]["median_us"] < 10000, str(metrics))
+
+
 SLEEPS = "230" if os.uname().machine == "x86_64" else "115"  # clock_nanosleep
 
 

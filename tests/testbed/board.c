@@ -32,7 +32,7 @@ static void say(void *context, enum journal_level level, const char *line) {
 /* Opens the board as soon as it is published. */
 static struct percore_load *open_board(void) {
   const struct percore_load_options options = {.size = sizeof(options),
-                                               .board = "only"};
+                                               .from_board = 1};
   struct percore_load *load = NULL;
   for (int i = 0; i < 200 && percore_load_open(&load, &options) != 0; i++)
     sleep_ns(100 * MS);

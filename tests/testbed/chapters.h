@@ -17,6 +17,8 @@ void chapter_sharing(void);
  * are on in the only idle state; in the idle states of idle.dts (wake_off),
  * they are off. */
 void chapter_clock(void);
+void chapter_bounds(void);      /* 12 windows of each source */
+void chapter_bounds_long(void); /* 204 */
 void chapter_wake_on(void);
 void chapter_wake_off(void);
 /* These two chapters need a guest that was booted with isolcpus=1

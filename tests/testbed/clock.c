@@ -244,3 +244,90 @@ void chapter_clock(void) {
   watch_close(&clock);
   watch_close(&truth);
 }
+
+/* ---------------------------------------------------------------------------
+ * Bounds
+ */
+
+/* Windows of a second, measured by an exact clock and by two sources. */
+struct judged {
+  enum source_kind kind;
+  struct watch watch;
+  struct core_totals from, to;
+  int outside; /* windows in which the truth is outside of the bounds */
+};
+
+/* The truth is between `least` and `most`, because the engines are sampled one
+ * after another, between two samples of the exact clock. */
+static void judge_window(struct judged *judged, const char *name, double least,
+                         double most, bool show) {
+  struct bounds bounds = bounds_of(&judged->from, &judged->to);
+  bool is_outside = !(most >= bounds.low && least <= bounds.high);
+  judged->outside += is_outside;
+  if (is_outside || show)
+    note("%s, %s: truth %.2f to %.2f, load %.2f [%.2f, %.2f]%s", name,
+         source_name(judged->kind), 100 * least, 100 * most,
+         100 * engine_load(&judged->from, &judged->to), 100 * bounds.low,
+         100 * bounds.high, is_outside ? " OUTSIDE" : "");
+}
+
+static void judge_pattern(struct watch *truth, struct judged judged[2],
+                          const struct pattern *pattern, bool show) {
+  struct burner burner;
+  struct core_totals before[2], after[2];
+  burner_start(&burner, 0, pattern);
+  sleep_ns(200 * MS);
+  before[0] = watch_total(truth, 0);
+  for (int k = 0; k < 2; k++)
+    judged[k].from = watch_total(&judged[k].watch, 0);
+  after[0] = watch_total(truth, 0);
+  sleep_ns(1000 * MS);
+  before[1] = watch_total(truth, 0);
+  for (int k = 0; k < 2; k++)
+    judged[k].to = watch_total(&judged[k].watch, 0);
+  after[1] = watch_total(truth, 0);
+  burner_stop(&burner);
+  for (int k = 0; k < 2; k++) {
+    double wall_ns = judged[k].to.wall - judged[k].from.wall;
+    judge_window(&judged[k], pattern->name,
+                 (before[1].unhalted - after[0].unhalted) / wall_ns,
+                 (after[1].unhalted - before[0].unhalted) / wall_ns, show);
+  }
+}
+
+/* Loads with few halts and with many. */
+static void judge_bounds(int rounds) {
+  static const struct pattern patterns[] = {
+      {"370/1300 us", 370 * US, 1300 * US, false, 0, false},
+      {"50/1000 us", 50 * US, 1000 * US, false, 0, false},
+      {"20/400 us", 20 * US, 400 * US, false, 0, false},
+      {"10/250 us", 10 * US, 250 * US, false, 0, false},
+      {"30/130 us", 30 * US, 130 * US, false, 0, false},
+      {"800/1000 ms", 800 * MS, 1000 * MS, false, 0, false},
+  };
+  enum { PATTERNS = sizeof(patterns) / sizeof(patterns[0]) };
+  struct judged judged[2] = {{.kind = SOURCE_IDLE}, {.kind = SOURCE_BPF}};
+  struct watch truth;
+  watch_open(&truth, (struct engine_options){
+                         .hardware = true,
+                         .source = SOURCE_EVENT,
+                         .event = core_pmu_event("inst_retired"),
+                         .base_frequency_hz = INSTRUCTIONS_PER_S,
+                     });
+  for (int k = 0; k < 2; k++)
+    watch_open(&judged[k].watch,
+               (struct engine_options){
+                   .hardware = true, .source = judged[k].kind, .bounds = true});
+  for (int i = 0; i < rounds * PATTERNS; i++)
+    judge_pattern(&truth, judged, &patterns[i % PATTERNS], i < PATTERNS);
+  for (int k = 0; k < 2; k++) {
+    result(judged[k].outside == 0,
+           "%s: the truth is outside of the bounds in %d of %d windows",
+           source_name(judged[k].kind), judged[k].outside, rounds * PATTERNS);
+    watch_close(&judged[k].watch);
+  }
+  watch_close(&truth);
+}
+
+void chapter_bounds(void) { judge_bounds(2); }
+void chapter_bounds_long(void) { judge_bounds(34); }

@@ -38,6 +38,8 @@ static const struct {
     {"tick", chapter_tick},
 #ifdef PERCORE_BPF
     {"clock", chapter_clock},
+    {"bounds", chapter_bounds},
+    {"bounds-long", chapter_bounds_long},
     {"hotplug-clock", chapter_hotplug_clock},
     {"wake-on", chapter_wake_on},
     {"wake-off", chapter_wake_off},

@@ -59,6 +59,8 @@ static int start(const struct programs *programs, int core) {
   return 0;
 }
 
+static int tracers(void) { return fake->clock.tracers; }
+
 static void close_clock(struct programs *programs) {
   (void)programs;
   fake->clock.open = false;
@@ -68,7 +70,8 @@ void fake_machine_idle_clock(struct fake_machine *machine) {
   static const struct clock_calls calls = {.open = open_or_load,
                                            .read = read_words,
                                            .start = start,
-                                           .close = close_clock};
+                                           .close = close_clock,
+                                           .tracers = tracers};
   fake = machine;
   fake->machine.clocks = &calls;
 }

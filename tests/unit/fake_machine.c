@@ -65,7 +65,7 @@ static double share_or(double share, double otherwise) {
   return isnan(share) ? otherwise : share;
 }
 
-static void run_core(const struct fake_machine *fake, struct fake_core *core,
+static void run_core(struct fake_machine *fake, struct fake_core *core,
                      double ns) {
   if (!core->online)
     return;
@@ -83,14 +83,20 @@ static void run_core(const struct fake_machine *fake, struct fake_core *core,
                        core->guest};
   for (int i = 0; i < 10; i++)
     core->column_ns[i] += ns * column[i];
-  core->halted_ns += ns * (1 - core->load - core->steal);
+  double halts = core->halts_per_s * ns / 1e9;
+  core->column_ns[3] += halts * core->loop_ns;
+  core->halted_ns +=
+      ns * (1 - core->load - core->steal) + halts * core->entry_ns;
+  core->halts_part += halts;
+  fake->interrupts += halts;
   core->ran_ns += ns * core->load;
   core->polled_ns += ns * (core->polled + core->polled_irq +
                            (core->polled > 0 ? core->woken : 0));
   if (core->load < 1 && !fake->clock.detached)
     core->clock_ran = true;
   if (core->load < 1)
-    core->halts += 1 + (uint64_t)(ns / 1e6);
+    core->halts += 1 + (uint64_t)(ns / 1e6) + (uint64_t)core->halts_part;
+  core->halts_part -= floor(core->halts_part);
 }
 
 static void run_descriptor(struct fake_machine *fake,
@@ -597,8 +603,11 @@ static int open_no_clock(struct programs *programs, const bool *state0_polls,
   return why_fails(why, -ENOSYS, "this machine has no clock");
 }
 
+static int no_tracers(void) { return 0; }
+
 struct fake_machine *fake_machine_new(int cores) {
-  static const struct clock_calls no_clock = {.open = open_no_clock};
+  static const struct clock_calls no_clock = {.open = open_no_clock,
+                                              .tracers = no_tracers};
   struct fake_machine *fake = calloc(1, sizeof *fake);
   if (fake == NULL)
     abort();

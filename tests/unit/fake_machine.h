@@ -57,6 +57,10 @@ struct fake_core {
   double halted_ns, polled_ns;
   double ran_ns; /* the truth: time neither halted nor stolen */
   uint64_t halts;
+  /* More halts, each of which ends with an interrupt. The idle column counts
+   * loop_ns of each as idle, and the idle clock entry_ns as halted, although
+   * they are part of `load`. */
+  double halts_per_s, loop_ns, entry_ns, halts_part;
 };
 
 enum fake_per { FAKE_PER_WALL, FAKE_PER_UNHALTED, FAKE_PER_HALTED };
@@ -83,6 +87,7 @@ struct fake_idle_clock {
   bool detached;    /* the words no longer change */
   int read_error;   /* errno with which every read fails; 0: none */
   uint64_t read_ns; /* how long a read takes */
+  int tracers;      /* other BPF programs that run when a core becomes idle */
 };
 
 struct fake_file;

@@ -87,7 +87,7 @@ static void reads(struct caller *caller, int turn) {
 
 static void asks_for_loads(struct caller *caller, int turn) {
   struct percore_load_options options = {
-      .size = sizeof(options), .board = "only", .board_age_max = HOUR_S};
+      .size = sizeof(options), .from_board = 1, .board_interval_max = HOUR_S};
   struct percore_load *load = NULL;
   EXPECT(percore_load_open(&load, &options) == 0);
   if (load == NULL)

@@ -87,7 +87,7 @@ static void begin(void) {
   said_len = 0;
   played_ns = 0;
   board = board_open(BOARD_GROUP, &journal);
-  reader = board_reader_open(&machine, CORES, AGE_MAX_NS);
+  reader = board_reader_open(&machine, CORES, AGE_MAX_NS, 0);
   assert_non_null(reader);
 }
 
@@ -327,7 +327,8 @@ TEST(lies_are_not_believed) {
     if (lies[i].later_ns != 0)
       percore_set(row, BOARD_COLUMN(time_ns),
                   now_ns() + (uint64_t)lies[i].later_ns);
-    struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
+    struct board_reader *fresh =
+        board_reader_open(&machine, CORES, AGE_MAX_NS, 0);
     assert_int_equal(board_reader_update(fresh), lies[i].status);
     if (lies[i].status == 1) {
       assert_true(isnan(load_in(fresh, 0)) == (i > 1));
@@ -343,7 +344,7 @@ TEST(a_board_may_have_more_columns_but_not_fewer) {
     percore_table_t rows;
     struct percore_region *region = publish_lies(
         PERCORE_OWNED, (uint32_t)((int)BOARD_COLUMNS + more), CORES, &rows);
-    struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS);
+    struct board_reader *fresh = board_reader_open(&machine, CORES, AGE_MAX_NS, 0);
     assert_int_equal(board_reader_update(fresh), more < 0 ? -ESTALE : 1);
     board_reader_close(fresh);
     percore_destroy(region);

@@ -42,14 +42,14 @@ static double fleeting(int time, int core) {
 
 TEST(if_loads_last_the_core_with_most_room_is_chosen) {
   learn(20, lasting);
-  assert_int_equal(chooser_pick(chooser, room), 9);
+  assert_int_equal(chooser_pick(chooser, room, 1), 9);
 }
 
 TEST(if_loads_do_not_last_the_cores_take_turns) {
   int taken[CORES] = {0};
   learn(50, fleeting);
   for (int i = 0; i < 10 * CORES; i++)
-    taken[chooser_pick(chooser, room)]++;
+    taken[chooser_pick(chooser, room, 1)]++;
   for (int i = 0; i < CORES; i++)
     assert_in_range(taken[i], 8, 12);
 }
@@ -59,7 +59,7 @@ TEST(choosers_with_the_same_picture_choose_different_cores) {
   for (int i = 0; i < CORES; i++) {
     struct chooser *other = chooser_open(CORES, (uint64_t)i);
     chooser_learn(other, loads);
-    taken[chooser_pick(other, room)]++;
+    taken[chooser_pick(other, room, 1)]++;
     free(other);
   }
   for (int i = 0; i < CORES; i++)
@@ -72,7 +72,7 @@ TEST(a_core_that_was_chosen_is_not_chosen_again_at_once) {
   for (int i = 0; i < CORES; i++)
     loads[i] = -1; /* chosen already */
   for (int i = 0; i < CORES; i++) {
-    int core = chooser_pick(chooser, room);
+    int core = chooser_pick(chooser, room, 1);
     assert_true(loads[core] < 0);
     loads[core] = 0;
   }
@@ -81,10 +81,10 @@ TEST(a_core_that_was_chosen_is_not_chosen_again_at_once) {
 TEST(cores_without_room_to_give_are_excluded) {
   for (int i = 0; i < CORES; i++)
     room[i] = i == 17 ? 0 : -1;
-  assert_int_equal(chooser_pick(chooser, room), 17);
-  assert_int_equal(chooser_pick(chooser, room), 17);
+  assert_int_equal(chooser_pick(chooser, room, 1), 17);
+  assert_int_equal(chooser_pick(chooser, room, 1), 17);
   room[17] = -1;
-  assert_int_equal(chooser_pick(chooser, room), -1);
+  assert_int_equal(chooser_pick(chooser, room, 1), -1);
 }
 
 TEST(unknown_loads_are_learned_as_unknown) {
@@ -93,7 +93,7 @@ TEST(unknown_loads_are_learned_as_unknown) {
       loads[i] = -1;
     chooser_learn(chooser, loads);
   }
-  assert_in_range(chooser_pick(chooser, room), 0, CORES - 1);
+  assert_in_range(chooser_pick(chooser, room, 1), 0, CORES - 1);
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin,

@@ -1,6 +1,7 @@
 /* Tests the source "bpf": an engine that uses the idle clock. */
 #include "unit.h"
 
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #define ISOLATED "/sys/devices/system/cpu/isolated"
@@ -120,15 +121,36 @@ TEST(time_stolen_in_a_sample_without_a_reading_is_taken_off_the_next) {
   assert_true(play_bounds(&play, 0).low <= 0.1);
 }
 
+/* Halts begin before and end after the programs of the clock. */
+TEST(what_the_programs_miss_of_each_halt_is_within_the_bounds) {
+  PLAY_WITH(start_named(&play, 1, 0.4));
+  struct fake_core *core = &play.fake->cores[0];
+  core->halts_per_s = 10000;
+  core->entry_ns = 1900;
+  core->loop_ns = 6000;
+  play_open_for(&play, 2);
+  for (int i = 0; i < 20; i++) {
+    play_seconds(&play, 1);
+    struct bounds bounds = play_bounds(&play, 0);
+    assert_near(play_load(&play, 0), 0.4 - 0.019, 0.001);
+    assert_true(bounds.low <= 0.4 && 0.4 <= bounds.high);
+    assert_true(bounds.high < 0.402);
+  }
+}
+
+/* And by the time since the columns, whose halts are not known yet: it is tried
+ * three times to read the clock. */
 TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
   PLAY_WITH(start_named(&play, 1, 0.4));
+  fake_machine_file(play.fake, "/proc/cpuinfo",
+                    "processor\t: 0\nflags\t\t: fpu\n"); /* not virtual */
   play_open_for(&play, 2);
   assert_true(play_bounds(&play, 0).high - play_bounds(&play, 0).low < 0.001);
   play.fake->clock.read_ns = 5 * FAKE_MS;
   play_seconds(&play, 100);
   assert_measured(&play, 0, SOURCE_BPF, 0.4, 0.01);
-  assert_near(play_bounds(&play, 0).high, 0.41, 0.001);
-  assert_near(play_bounds(&play, 0).low, 0.39, 0.001);
+  assert_near(play_bounds(&play, 0).high, 0.41 + 0.015, 0.001);
+  assert_near(play_bounds(&play, 0).low, 0.39 - 0.015, 0.001);
   assert_int_equal(play_counts(&play)->errors, 0);
 }
 
@@ -261,6 +283,30 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
     assert_int_equal(play.fake->clock.loads, 1);
     assert_int_equal(play_said(&play, "bpf", cases[i].said), 1);
   }
+}
+
+TEST(auto_loads_the_clock_if_no_core_is_ever_idle_enough_to_prove_idle) {
+  PLAY_WITH(start(&play, 2, 0.5));
+  play_open(&play);
+  play_proof(&play, SOURCE_IDLE, PROOF_UNPROVEN);
+  engine_source(play.engine, SOURCE_IDLE)->proof_backoff.until_ns =
+      play.fake->monotonic_ns;
+  play_seconds(&play, 50);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
+  assert_int_equal(play_said(&play, "bpf", "could not be proven"), 1);
+}
+
+TEST(auto_waits_for_the_proof_of_idle_while_a_core_has_room_for_it) {
+  PLAY_WITH(start(&play, 2, 0.1));
+  play_open(&play);
+  play_proof(&play, SOURCE_IDLE, PROOF_UNPROVEN);
+  engine_source(play.engine, SOURCE_IDLE)->proof_backoff.until_ns =
+      play.fake->monotonic_ns;
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
 }
 
 /* One sample is enough, as for percore pick. */

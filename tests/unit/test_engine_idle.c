@@ -548,6 +548,29 @@ TEST(in_a_flood_of_interrupts_the_truth_is_within_the_bounds) {
   }
 }
 
+TEST(what_traces_the_idle_loop_makes_it_longer_at_most_threefold) {
+  for (int i = 0; i < 4; i++) {
+    PLAY(1);
+    double load = 0.6, loop_ns = i == 0 ? 7e3 : 20e3;
+    if (i == 1)
+      fake_machine_file(play.fake, "/sys/kernel/tracing/events/sched/enable",
+                        "X\n");
+    if (i == 2)
+      fake_machine_file(play.fake, "/sys/kernel/tracing/current_tracer",
+                        "function\n");
+    if (i == 3)
+      fake_machine_idle_clock(play.fake);
+    play.fake->clock.tracers = i == 3;
+    fake_machine_load(play.fake, load);
+    play.fake->cores[0].halts_per_s = 5000;
+    play.fake->cores[0].loop_ns = loop_ns;
+    play_open_for(&play, 3);
+    struct bounds bounds = play_bounds(&play, 0);
+    assert_true(bounds.low <= load && load <= bounds.high);
+    assert_near(play_load(&play, 0), load - 5e-6 * loop_ns, PLAY_SECOND_ERROR);
+  }
+}
+
 /* Reading them takes more time than /proc/stat. */
 TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
   for (int i = 0; i < 3; i++) {

@@ -11,6 +11,7 @@
 
 #include "board/load.h"
 #include "cycles/engine_private.h"
+#include "cycles/schedule.h"
 #include "cycles/totals.h"
 #include "play.h"
 
@@ -75,6 +76,7 @@ struct traits {
   bool is_periodic; /* so it is, because the kernel has no other tick */
   /* What may happen. */
   bool slow;       /* slow reads */
+  bool halts;      /* cores halt often */
   bool bounces;    /* cores go offline and come back */
   bool no_uevents; /* and the kernel announces none of it */
   bool counters_fail, columns_fail, stands_still, suspends, pauses;
@@ -105,6 +107,9 @@ struct life {
   struct percore_load *load; /* NULL: the engine is used by itself */
   int cores;
   double interval_s;
+  struct schedule schedule; /* of the samples, unless percore_load takes them */
+  uint64_t sampled_ns;
+  bool is_long; /* enough time has passed since the last sample for a load */
   double played_s;
   bool no_columns; /* /proc/stat cannot be read, lacks rows or stands still */
   uint64_t windows, violations;
@@ -127,6 +132,7 @@ static void describe(const struct life *life) {
       {traits->misses, "softirq is idle"},
       {traits->at_ticks, traits->is_periodic ? "periodic tick" : "nohz=off"},
       {traits->slow, "slow reads"},
+      {traits->halts, "halts"},
       {traits->bounces,
        traits->no_uevents ? "hotplug without uevents" : "hotplug"},
       {traits->counters_fail, "counters fail"},
@@ -203,8 +209,16 @@ static void change_load(const struct traits *traits, struct fake_core *core) {
   core->iowait = uniform(0, 1);
   /* Not even work that evades the tick leaves nothing to the columns, because
    * it sleeps at each tick. */
-  core->seen = once_in(3) ? uniform(0.02, 1) : work + hidden - missed;
+  double columns = work + hidden - missed;
+  /* If the tick counts too much, the columns do not show a pause. */
+  double most = traits->pauses ? columns : 1;
+  core->seen = once_in(3) ? fmin(uniform(0.02, 1), most) : columns;
   core->idle_in_pause = rest > 0 && once_in(2);
+  core->halts_per_s = traits->halts && once_in(2) && rest > 0
+                          ? uniform(0, fmin(work - missed, 0.3) / 8e-6)
+                          : 0;
+  core->loop_ns = uniform(0, 8e3);
+  core->entry_ns = fmin(core->loop_ns, uniform(0, 2e3));
   if (traits->at_ticks) {
     core->seen = uniform(0, 1 - core->steal - core->woken);
     core->idle = 1 - core->seen - core->steal - core->woken;
@@ -215,6 +229,14 @@ static void change_loads(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     if (once_in(3))
       change_load(&life->traits, &life->play.fake->cores[i]);
+}
+
+static uint64_t monotonic_ns(const struct life *life) {
+  return life->play.fake->monotonic_ns;
+}
+
+static uint64_t realtime_ns(const struct life *life) {
+  return monotonic_ns(life) + (uint64_t)life->play.fake->realtime_offset_ns;
 }
 
 static void pass(struct life *life, uint64_t ns) {
@@ -312,17 +334,14 @@ static void columns_recover(struct life *life) {
 }
 
 /* Pauses the machine for a random time, unless a core has had a fault recently.
- * Returns true if the machine paused; the next sample is then late. */
-static bool stand_still(struct life *life) {
+ */
+static void stand_still(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     if (life->model[i].calm <= RECOVERY_SAMPLES)
-      return false;
-  double pause_s = life->interval_s * uniform(6, 100);
-  fake_machine_pause(
-      life->play.fake,
-      (uint64_t)(fmax(pause_s, life->load != NULL ? 2.4 : 0) * 1e9));
+      return;
+  double most_s = once_in(2) ? 2.3 : fmax(life->interval_s * 100, 2.3);
+  fake_machine_pause(life->play.fake, (uint64_t)(uniform(0.01, most_s) * 1e9));
   fault_all(life);
-  return true;
 }
 
 /* Notes a fault if counters do not count or columns are missing, because
@@ -347,7 +366,7 @@ static void change_reads(struct life *life) {
       once_in(3) ? 0 : (uint64_t)uniform(0, most_ns[random_next() % 3]);
 }
 
-static bool go_wrong(struct life *life) {
+static void go_wrong(struct life *life) {
   const struct traits *traits = &life->traits;
   int core = (int)(random_next() % (uint64_t)life->cores);
   if (once_in(4))
@@ -368,7 +387,8 @@ static bool go_wrong(struct life *life) {
     change_reads(life);
   life->play.fake->stat_read_before = uniform(0, 1);
   note_what_lasts(life);
-  return traits->pauses && once_in(100) && stand_still(life);
+  if (traits->pauses && once_in(100))
+    stand_still(life);
 }
 
 /* ---------------------------------------------------------------------------
@@ -507,8 +527,8 @@ static void check_core(struct life *life, int core, enum source_kind before) {
    * columns stood still, until its idle time is a tick. In such a sample, the
    * core does not recover from a fault either. */
   if (isnan(play_load(play, core)) && life->interval_s >= 0.02 &&
-      model->calm > RECOVERY_SAMPLES && state->source == before &&
-      !play->engine->stat_still) {
+      life->is_long && model->calm > RECOVERY_SAMPLES &&
+      state->source == before && !play->engine->stat_still) {
     describe(life);
     fail_msg("after %.3f s core %d (%s) has no load, and nothing went wrong "
              "lately",
@@ -533,7 +553,10 @@ static void note_sources(struct life *life,
 
 /* Lets the interval pass, in which loads may change at any time. */
 static void pass_interval(struct life *life) {
-  uint64_t left_ns = (uint64_t)(life->interval_s * 1e9);
+  uint64_t left_ns = life->load != NULL
+                         ? (uint64_t)(life->interval_s * 1e9)
+                         : schedule_wait_ns(&life->schedule, monotonic_ns(life),
+                                            realtime_ns(life));
   while (once_in(3)) {
     uint64_t part_ns = (uint64_t)uniform(0, (double)left_ns);
     pass(life, part_ns);
@@ -543,10 +566,13 @@ static void pass_interval(struct life *life) {
   pass(life, left_ns);
 }
 
-static int take_sample(struct life *life, bool late) {
-  if (life->load == NULL)
-    return engine_sample(life->play.engine, late);
-  return percore_load_update(life->load) == 0 ? 0 : -errno;
+static int take_sample(struct life *life) {
+  if (life->load != NULL)
+    return percore_load_update(life->load) >= 0 ? 0 : -errno;
+  struct schedule_due due =
+      schedule_take(&life->schedule, monotonic_ns(life), realtime_ns(life));
+  life->is_long &= !due.late; /* it may seem to be a pause */
+  return engine_sample(life->play.engine, due.late);
 }
 
 static void sample(struct life *life) {
@@ -555,10 +581,14 @@ static void sample(struct life *life) {
   note_sources(life, before);
   change_loads(life);
   pass_interval(life);
-  bool late = go_wrong(life);
+  go_wrong(life);
+  double passed_s = (double)(monotonic_ns(life) - life->sampled_ns) / 1e9;
+  life->is_long = life->traits.slow ? passed_s >= 0.25 && life->interval_s > 1
+                                    : passed_s >= 0.02;
   for (int i = 0; i < life->cores; i++)
     play->fake->cores[i].column_ns[3] += life->model[i].misread;
-  int status = take_sample(life, late);
+  int status = take_sample(life);
+  life->sampled_ns = monotonic_ns(life);
   /* Without steal columns, none moves while nearly all of the time is stolen.
    */
   bool no_columns = life->no_columns || play->engine->stat_still;
@@ -573,7 +603,7 @@ static void sample(struct life *life) {
     play->fake->cores[i].column_ns[3] -= model->misread;
     model->misread = 0;
     check_core(life, i, before[i]);
-    model->calm += !play->engine->stat_still;
+    model->calm += life->is_long && !play->engine->stat_still;
   }
 }
 
@@ -595,6 +625,7 @@ static void draw(struct traits *traits) {
       .stands_still = once_in(4),
       .suspends = once_in(4),
       .pauses = once_in(4),
+      .halts = once_in(3),
   };
   traits->pauses &= traits->counter != MPERF; /* which is of a real machine */
   traits->is_virtual |= traits->pauses || traits->counter == REF_CYCLES;
@@ -603,6 +634,7 @@ static void draw(struct traits *traits) {
   traits->hides_steal =
       traits->is_virtual && traits->counter != CLOCK && once_in(3);
   traits->misses &= !traits->at_ticks;
+  traits->halts &= !traits->at_ticks;
 }
 
 #define PMU "/sys/bus/event_source/devices/armv8_pmuv3_0"
@@ -683,9 +715,11 @@ static void start(struct life *life) {
   start_machine(life);
   if (!life->traits.library) {
     play_open(&life->play);
+    schedule_start(&life->schedule, (uint64_t)(life->interval_s * 1e9), 0, true,
+                   monotonic_ns(life), realtime_ns(life));
   } else {
-    const struct percore_load_options options = {.board = "never",
-                                                 .shortest_window = 0.05};
+    const struct percore_load_options options = {.shortest_window = 0.05,
+                                                 .bounds = 1};
     assert_int_equal(
         load_open(&life->load, &life->play.fake->machine, &options), 0);
     life->play.engine = life->load->engine;

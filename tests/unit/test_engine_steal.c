@@ -53,6 +53,21 @@ TEST(steal_is_subtracted_on_kernels_with_idle_stealtime) {
   assert_near(play_low(&play, 1), play_load(&play, 1), 0);
 }
 
+/* The kernel adds it to the column at the core's next tick. */
+TEST(after_steal_a_tick_of_it_may_be_missing_in_the_columns_for_a_minute) {
+  PLAY_WITH(start(&play, false));
+  play_open_for(&play, 10);
+  play.fake->cores[1].steal = play.fake->cores[1].woken = 0;
+  play_seconds(&play, 30);
+  double soon = play_load(&play, 1) - play_low(&play, 1);
+  struct bounds bounds = play_bounds(&play, 1);
+  assert_near(play_load(&play, 1) - bounds.low, 0.04, 0.001);
+  play_seconds(&play, 40);
+  bounds = play_bounds(&play, 1);
+  assert_near(play_load(&play, 1) - bounds.low, 0.03, 0.001);
+  assert_near(soon, 0, 1e-9);
+}
+
 /* The kernel may still take it off idle time. */
 TEST(the_upper_bound_adds_the_steal_of_two_samples_and_no_more) {
   PLAY_WITH(start(&play, true));

@@ -54,9 +54,9 @@ static void need_a_source(void) {
 TEST(every_online_core_gets_a_load_with_a_source) {
   need_a_source();
   work_for(250000000);
-  assert_int_equal(percore_load_update(shared), 0);
+  assert_true(percore_load_update(shared) >= 0);
   int with_value = 0;
-  for (int core = 0; core < percore_load_count(shared); core++) {
+  for (int core = 0; core < (int)sysconf(_SC_NPROCESSORS_CONF); core++) {
     double load = percore_load_get(shared, core, NULL);
     const char *source = load_details(shared, core).source;
     assert_true(is_load(load));
@@ -66,7 +66,6 @@ TEST(every_online_core_gets_a_load_with_a_source) {
     }
   }
   assert_true(with_value > 0);
-  assert_true(percore_load_count(shared) >= sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 TEST(cores_that_do_not_exist_have_no_load) {
@@ -77,15 +76,15 @@ TEST(cores_that_do_not_exist_have_no_load) {
     assert_near(load_details(shared, cores[i]).sibling, -1, 0);
     assert_string_equal(load_details(shared, cores[i]).source, "none");
   }
-  int count = percore_load_count(shared);
+  int count = (int)sysconf(_SC_NPROCESSORS_CONF);
   assert_near(percore_load_get(shared, count, NULL), -1, 0);
 }
 
 TEST(the_load_of_a_sibling_is_that_of_another_core_or_unknown) {
   need_a_source();
   work_for(50000000);
-  assert_int_equal(percore_load_update(shared), 0);
-  int count = percore_load_count(shared);
+  assert_true(percore_load_update(shared) >= 0);
+  int count = (int)sysconf(_SC_NPROCESSORS_CONF);
   for (int core = 0; core < count; core++) {
     double sibling = load_details(shared, core).sibling;
     bool found = sibling == -1;
@@ -100,7 +99,7 @@ TEST(before_its_first_window_ends_no_core_has_a_load) {
   need_a_source();
   struct percore_load *load = NULL;
   assert_int_equal(percore_load_open(&load, NULL), 0);
-  for (int core = 0; core < percore_load_count(load); core++)
+  for (int core = 0; core < (int)sysconf(_SC_NPROCESSORS_CONF); core++)
     assert_near(percore_load_get(load, core, NULL), -1, 0);
   percore_load_close(load);
 }
@@ -139,7 +138,7 @@ static void *update_often(void *argument) {
 static void *get_often(void *argument) {
   long bad = 0;
   for (int i = 0; i < 20000; i++) {
-    int core = i % percore_load_count(argument);
+    int core = i % (int)sysconf(_SC_NPROCESSORS_CONF);
     bad += !is_load(percore_load_get(argument, core, NULL));
     bad += !is_load(load_details(argument, core).sibling);
     bad += load_details(argument, core).source[0] == 0;
@@ -163,7 +162,7 @@ TEST(many_threads_may_update_and_get_at_once) {
 
 TEST(every_core_with_a_load_has_a_proof) {
   need_a_source();
-  for (int core = 0; core < percore_load_count(shared); core++)
+  for (int core = 0; core < (int)sysconf(_SC_NPROCESSORS_CONF); core++)
     assert_string_not_equal(load_details(shared, core).proof, "refuted");
   assert_string_equal(load_details(shared, -1).proof, "pending");
 }
@@ -180,10 +179,10 @@ TEST(invalid_options_are_refused) {
       {.size = sizeof bad[0], .base_frequency_hz = -1},
       {.size = sizeof bad[0], .base_frequency_hz = NAN},
       {.size = sizeof bad[0], .base_frequency_hz = INFINITY},
-      {.size = sizeof bad[0], .board_age_max = -1},
-      {.size = sizeof bad[0], .board_age_max = 3601},
-      {.size = sizeof bad[0], .board_age_max = INFINITY},
-      {.size = sizeof bad[0], .board = "only", .source = "idle"},
+      {.size = sizeof bad[0], .board_interval_max = -1},
+      {.size = sizeof bad[0], .board_interval_max = 3601},
+      {.size = sizeof bad[0], .board_interval_max = INFINITY},
+      {.size = sizeof bad[0], .from_board = 1, .source = "idle"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     struct percore_load *load = NULL;
@@ -202,9 +201,9 @@ TEST(options_choose_source_and_cores) {
   if (percore_load_open(&load, &options) != 0)
     skip();
   work_for(50000000);
-  assert_int_equal(percore_load_update(load), 0);
+  assert_true(percore_load_update(load) >= 0);
   assert_string_equal(load_details(load, 0).source, "idle");
-  for (int core = 1; core < percore_load_count(load); core++)
+  for (int core = 1; core < (int)sysconf(_SC_NPROCESSORS_CONF); core++)
     assert_string_equal(load_details(load, core).source, "none");
   percore_load_close(load);
 }
@@ -215,8 +214,7 @@ TEST(options_choose_source_and_cores) {
 
 static struct percore_load *open_fake(struct fake_machine *fake,
                                       bool frequency) {
-  struct percore_load_options options = {.board = "never",
-                                         .frequency = frequency};
+  struct percore_load_options options = {.frequency = frequency, .bounds = 1};
   struct percore_load *load = NULL;
   assert_int_equal(load_open(&load, &fake->machine, &options), 0);
   return load;
@@ -229,7 +227,7 @@ TEST(the_frequency_is_that_of_unhalted_time) {
     fake_machine_load(fake, 0.25);
     struct percore_load *load = open_fake(fake, frequency);
     fake_machine_run(fake, FAKE_SECOND);
-    assert_int_equal(percore_load_update(load), 0);
+    assert_true(percore_load_update(load) >= 0);
     assert_string_equal(load_details(load, 0).source, "mperf");
     assert_near(percore_load_get(load, 0, NULL), 0.25, 1e-6);
     assert_near(load_details(load, 0).frequency, frequency ? 2.5e9 : -1, 1e4);
@@ -241,7 +239,7 @@ TEST(the_frequency_is_that_of_unhalted_time) {
 TEST(without_a_source_opening_says_so) {
   for (int i = 0; i < 2; i++) {
     struct fake_machine *fake = fake_machine_new(1);
-    const struct percore_load_options options = {.board = "never"};
+    const struct percore_load_options options = {.size = 0};
     struct percore_load *load = NULL;
     if (i == 0)
       fake_machine_file(fake, "/proc/stat", "");
@@ -259,10 +257,34 @@ TEST(the_clock_is_found_at_once_where_proc_stat_cannot_be_used) {
   fake_machine_load(fake, 0.4);
   struct percore_load *load = open_fake(fake, false);
   fake_machine_run(fake, FAKE_SECOND);
-  assert_int_equal(percore_load_update(load), 0);
+  assert_true(percore_load_update(load) >= 0);
   assert_string_equal(load_details(load, 0).source, "bpf");
   assert_near(percore_load_get(load, 0, NULL), 0.4, 1e-6);
   assert_int_equal(fake->clock.loads, 1);
+  percore_load_close(load);
+  fake_machine_free(fake);
+}
+
+/* Lets time pass and updates until the proof of core 0 has this result, or the
+ * number of opened counters. */
+static void update_until(struct percore_load *load, struct fake_machine *fake,
+                         const char *proof, int opens) {
+  while (strcmp(load_details(load, 0).proof, proof) != 0 ||
+         fake->perf_opens < opens) {
+    usleep(1000);
+    fake_machine_run(fake, FAKE_SECOND);
+    percore_load_update(load);
+  }
+}
+
+TEST(opening_waits_for_no_proof) {
+  struct fake_machine *fake = fake_machine_new(1);
+  fake_machine_load(fake, 0.25);
+  struct percore_load *load = open_fake(fake, false);
+  assert_string_equal(load_details(load, 0).proof, "pending");
+  fake_machine_run(fake, 200 * FAKE_MS);
+  assert_int_equal(percore_load_update(load), 1);
+  assert_near(percore_load_get(load, 0, NULL), 0.25, 0.101);
   percore_load_close(load);
   fake_machine_free(fake);
 }
@@ -272,13 +294,8 @@ TEST(a_proof_that_could_not_be_run_is_repeated_by_updates) {
   struct fake_machine *fake = fake_machine_new(1);
   fake_machine_msr(fake, 2e9, true);
   struct percore_load *load = open_fake(fake, false);
-  fake_machine_run(fake, FAKE_SECOND);
-  percore_load_update(load);
-  assert_string_equal(load_details(load, 0).proof, "unproven");
-  int opens = fake->perf_opens;
-  fake_machine_run(fake, 60 * FAKE_SECOND);
-  percore_load_update(load);
-  assert_int_equal(fake->perf_opens, opens + 2);
+  update_until(load, fake, "unproven", 0);
+  update_until(load, fake, "unproven", fake->perf_opens + 2);
   percore_load_close(load);
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
   fake_machine_free(fake);

@@ -8,6 +8,7 @@
 
 static struct play play;
 static struct percore_load *load;
+static int bounds; /* whether they are asked for */
 
 /* Opens a load on two cores. Core 1 is isolated, so its source is "idle",
  * whatever the source of core 0 is. */
@@ -19,18 +20,19 @@ static void start(bool mperf, uint64_t shortest_ns) {
   fake_machine_load(play.fake, 0.02);
   fake_machine_file(play.fake, "/sys/devices/system/cpu/isolated", "1\n");
   struct percore_load_options options = {
-      .board = "never", .shortest_window = (double)shortest_ns / 1e9};
+      .shortest_window = (double)shortest_ns / 1e9, .bounds = bounds};
   assert_int_equal(load_open(&load, &play.fake->machine, &options), 0);
 }
 
 static void end(void) {
+  bounds = 0;
   percore_load_close(load);
   play_end(&play);
 }
 
 static void update_after(uint64_t ns) {
   fake_machine_run(play.fake, ns);
-  assert_int_equal(percore_load_update(load), 0);
+  assert_true(percore_load_update(load) >= 0);
 }
 
 TEST(a_call_right_after_another_does_not_change_the_loads) {
@@ -108,7 +110,81 @@ TEST(a_window_has_an_age) {
   assert_near(load_window(load, -1, &age), -1, 0);
 }
 
+TEST(an_update_tells_whether_loads_are_new) {
+  start(false, 0);
+  assert_int_equal(percore_load_update(load), 0);
+  fake_machine_run(play.fake, 199 * FAKE_MS);
+  assert_int_equal(percore_load_update(load), 0);
+  fake_machine_run(play.fake, FAKE_MS);
+  assert_int_equal(percore_load_update(load), 1);
+  assert_int_equal(percore_load_update(load), 0);
+}
+
+TEST(without_a_source_every_update_says_so_and_the_next_source_is_used) {
+  start(false, 0);
+  update_after(FAKE_SECOND);
+  fake_machine_fail(play.fake, "/proc/stat", EIO);
+  fake_machine_run(play.fake, 200 * FAKE_MS);
+  for (int i = 0; i < 20; i++) {
+    errno = 0;
+    assert_int_equal(percore_load_update(load), -1);
+    assert_int_equal(errno, ENOTSUP);
+    assert_near(percore_load_get(load, 0, NULL), -1, 0);
+    fake_machine_run(play.fake, 50 * FAKE_MS);
+  }
+  fake_machine_remove(play.fake, "/proc/stat");
+  for (int i = 0; i < 5; i++)
+    fake_machine_run(play.fake, 500 * FAKE_MS), percore_load_update(load);
+  assert_near(percore_load_get(load, 0, NULL), 0.02, 0.101);
+}
+
+TEST(what_only_bounds_need_is_read_only_for_them) {
+  for (int wanted = 0; wanted < 2; wanted++) {
+    bounds = wanted;
+    start(false, 0);
+    play.fake->cpuidle_states = 3;
+    play.fake->cores[0].halts_per_s = 5000;
+    for (int i = 0; i < 400; i++)
+      update_after(200 * FAKE_MS);
+    int reads = play.fake->cpuidle_reads;
+    for (int i = 0; i < 10; i++)
+      update_after(200 * FAKE_MS);
+    assert_int_equal((play.fake->cpuidle_reads - reads) > 20, wanted);
+    assert_int_equal(load_details(load, 0).low >= 0, wanted);
+    assert_int_equal(load_details(load, 0).high >= 0, wanted);
+    if (!wanted)
+      end();
+  }
+}
+
+/* With room .13 and .80. */
+TEST(a_small_job_goes_where_the_room_is_and_leaves_it_there) {
+  start(false, 0);
+  play.fake->cores[0].load = 0.87;
+  play.fake->cores[1].load = 0.20;
+  for (int i = 0; i < 100; i++)
+    update_after(FAKE_SECOND);
+  struct percore_load_choice choice = {.size = sizeof(choice), .need = 0.001};
+  int taken[2] = {0}, core;
+  for (int i = 0; i < 600; i++) {
+    assert_int_equal(percore_load_best(load, &choice, &core, 1), 1);
+    taken[core]++;
+  }
+  assert_int_equal(taken[1], 600);
+  update_after(FAKE_SECOND);
+  choice.need = 0.1;
+  taken[0] = taken[1] = 0;
+  for (int i = 0; i < 100; i++) {
+    percore_load_best(load, &choice, &core, 1);
+    taken[core]++;
+  }
+  assert_in_range(taken[1] - taken[0], 67 / 10 - 5, 67 / 10 + 5);
+  choice.need = 1.1;
+  assert_int_equal(percore_load_best(load, &choice, &core, 1), -1);
+}
+
 TEST(the_truth_is_between_the_bounds) {
+  bounds = 1;
   start(true, 0);
   assert_near(load_details(load, 0).low, -1, 0);
   fake_machine_load(play.fake, 0.5);

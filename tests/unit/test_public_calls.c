@@ -147,7 +147,7 @@ static bool use_load(void) {
   if (load == NULL)
     return true;
   load->due_ns = 0; /* the window is long enough */
-  return succeeds(percore_load_update(load)) &&
+  return percore_load_update(load) >= 0 &&
          percore_load_get(load, 0, NULL) <= 1 &&
          load_details(load, 0).low <= 1 && load_details(load, 0).high <= 1 &&
          load_window(load, 0, NULL) >= -1 &&
@@ -156,7 +156,6 @@ static bool use_load(void) {
          load_details(load, 0).proof != NULL &&
          load_details(load, 0).frequency >= -1 &&
          load_details(load, 0).from_board == 0 &&
-         percore_load_count(load) > 0 &&
          percore_load_best(load, NULL, &core, 1) >= 0;
 }
 

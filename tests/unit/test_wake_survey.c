@@ -30,10 +30,11 @@ static struct {
   bool is_gone;
   const char *why; /* what opening says */
   bool interrupts_on;
-  int64_t usage;   /* according to cpuidle */
-  int64_t unseen;  /* number of idle states that the programs miss */
-  unsigned step;   /* position in the series of simulated latencies */
-  unsigned factor; /* of all simulated latencies */
+  int64_t usage;    /* according to cpuidle */
+  int first_driver; /* no core before this one has an idle driver */
+  int64_t unseen;   /* number of idle states that the programs miss */
+  unsigned step;    /* position in the series of simulated latencies */
+  unsigned factor;  /* of all simulated latencies */
   int deep; /* how many percent of the events are in C6, which takes ten times
                as long; the others are in C1 */
   uint64_t now_ns;
@@ -44,13 +45,13 @@ static struct {
 } play;
 
 void wake_core_states(const char *root, int core, struct wake_states *states) {
-  (void)root, (void)core;
+  (void)root;
   *states = (struct wake_states){
       .len = 3,
       .list = {{.name = "POLL"},
                {.name = "C1", .latency_us = play.usage < 0 ? NAN : 2},
                {.name = "C6", .latency_us = 133}}};
-  if (play.usage < 0)
+  if (play.usage < 0 || core < play.first_driver)
     states->list[0].latency_us = NAN;
 }
 
@@ -289,6 +290,15 @@ TEST(why_a_thread_replaces_the_bpf_timer_is_said) {
   wake_survey_close(survey);
   assert_int_equal(wake_survey_open(&survey, &options, why), 0);
   assert_string_equal(play.said, "no timers here");
+}
+
+TEST(cores_are_probed_although_the_first_is_offline_or_has_no_driver) {
+  char why[WHY_SIZE];
+  play.first_driver = 2;
+  wake_survey_close(survey);
+  assert_int_equal(wake_survey_open(&survey, &options, why), 0);
+  run_rounds(1, CORES);
+  assert_int_equal(datapoints(2), PROBES);
 }
 
 TEST(a_core_that_is_no_longer_probed_loses_its_percentiles) {
