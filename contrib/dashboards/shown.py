@@ -184,7 +184,7 @@ HOST_ROWS = [
         Panel('timeseries', 'Regions and their workers',
               [own(('regions', 'regions_silent', 'regions_stale', 'workers_stuck'),
                    legend='type_instance')], (24, 6),
-              'silent: the producer listens but does not answer. stale: all of its workers '
+              'silent: the producer is stopped by a signal. stale: all of its workers '
               'are stuck. stuck: a worker is awake and no longer polls.', 'short',
               from_zero=True),
     ], collapsed=True),

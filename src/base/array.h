@@ -20,10 +20,18 @@ static inline bool array_resize(void *array, size_t len, size_t size) {
 }
 
 /* Like array_resize, but also sets all elements after the first old_len
- * elements to zero. */
+ * elements to zero. A new array takes no time, and memory once it is written.
+ */
 static inline bool array_grow(void *array, size_t old_len, size_t len,
                               size_t size) {
   char *elements;
+  if (old_len == 0) {
+    memcpy(&elements, array, sizeof(elements));
+    free(elements);
+    elements = calloc(len, size);
+    memcpy(array, &elements, sizeof(elements));
+    return elements != NULL;
+  }
   if (!array_resize(array, len, size))
     return false;
   memcpy(&elements, array, sizeof(elements));

@@ -43,7 +43,7 @@ void board_reader_close(struct board_reader *reader) {
 }
 
 /* ---------------------------------------------------------------------------
- * Connecting
+ * Looking for a board
  */
 
 /* Returns false if the region is no board of this machine. Only tables with one
@@ -105,9 +105,7 @@ int board_reader_update(struct board_reader *reader) {
     reader->is_attached =
         percore_refresh(reader->reader) >= 0 && is_board(reader);
   }
-  /* Whether the connection lasts says nothing: a region has few connections,
-   * and the board may have more readers. While the row is being written, the
-   * last picture is still true. */
+  /* While the row is being written, the last picture is still true. */
   if (reader->is_attached)
     (void)read_row(reader, 0, first);
   if (!reader->is_attached || !is_fresh(reader)) {

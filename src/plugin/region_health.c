@@ -37,47 +37,41 @@ const char *region_health_group_remedy(const char *path,
   return text;
 }
 
-static const char *remedy_of(const struct region_instance *instance,
-                             char text[REGION_REMEDY_SIZE]) {
-  const struct region_fault *fault = region_reader_fault(instance->reader);
+/* Logs each reason once for a region. c_complain is not used because it is for
+ * collectd's own threads. */
+void region_health_complain(const struct region_producer *producer) {
+  char remedy[REGION_REMEDY_SIZE] = "";
+  struct region_instance *instance = producer->instance;
+  const struct region_fault *fault = region_reader_fault(producer->reader);
+  struct region_about about = {.log = &instance->watch->log,
+                               .region = instance->budget->name,
+                               .part = fault->text};
+  if (fault->error == 0 || fault->error == ENOENT)
+    return;
   if (fault->error == EACCES && fault->text[0] == '\0') /* open(2) failed */
-    return region_health_group_remedy(region_runtime_dir(), text);
-  return fault->error == EDQUOT ? "; raise MaxMemory" : "";
+    region_health_group_remedy(region_runtime_dir(), remedy);
+  region_warn(about, "region %s is not read: %s%s%s", instance->label,
+              region_reader_error(producer->reader), remedy,
+              fault->error == EDQUOT ? "; raise MaxMemory" : "");
+  instance->complained = true;
 }
 
-/* Logs once why the instance is not read. c_complain is not used because it is
- * for collectd's own threads. */
-static void complain(struct region_instance *instance) {
-  char remedy[REGION_REMEDY_SIZE];
-  int error = region_reader_errno(instance->reader);
-  if (error == 0 || error == ENOENT || error == ECONNRESET)
-    return; /* there is no producer, which tell_change() reports */
-  if (instance->complaint == 0) {
-    const char *why = region_reader_error(instance->reader);
-    region_warn(region_about(instance, why), "region %s is not read: %s%s",
-                instance->label, why, remedy_of(instance, remedy));
-    instance->complaint = error;
-  }
-}
-
-static void no_longer_complain(struct region_instance *instance) {
-  if (instance->complaint != 0 &&
-      region_log_takes(region_about(instance, NULL)))
+void region_health_read(struct region_instance *instance) {
+  if (instance->complained && region_log_takes(region_about(instance, NULL)))
     INFO("percore: region %s is now read.", instance->label);
-  instance->complaint = 0;
+  instance->complained = false;
 }
 
 static enum region_health health_of(const struct region_instance *instance) {
-  const struct region_workers *workers = &instance->workers;
-  if (region_reader_producer(instance->reader) == 0 && !instance->removed)
-    return instance->health; /* it waits for its predecessor */
-  if (!region_instance_is_alive(instance))
-    return instance->health == REGION_UNKNOWN ? REGION_UNKNOWN : REGION_DEAD;
-  int polling = region_workers_polling(workers);
-  if (instance->silent)
+  const struct region_found *found = &instance->found;
+  if (found->alive == 0)
+    return instance->health == REGION_UNKNOWN && found->went == 0
+               ? REGION_UNKNOWN
+               : REGION_DEAD;
+  if (found->stopped == found->alive)
     return REGION_STOPPED;
-  return polling > 0 && region_workers_stuck(workers) == polling ? REGION_STALE
-                                                                 : REGION_WELL;
+  return found->polling > 0 && found->stuck == found->polling ? REGION_STALE
+                                                              : REGION_WELL;
 }
 
 /* True if the event is reported however many lines the log has: that a region
@@ -119,7 +113,7 @@ static void tell(struct region_instance *instance, int severity,
   put_notification(&note, instance->label, "regions");
 }
 
-static void tell_workers(struct region_instance *instance) {
+static void tell_workers(struct region_producer *producer) {
   static const struct {
     bool were;
     int severity;
@@ -128,35 +122,35 @@ static void tell_workers(struct region_instance *instance) {
   struct core_set cores;
   char list[64];
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(changes); i++)
-    if (region_workers_changed(&instance->workers, changes[i].were, &cores)) {
+    if (region_workers_changed(&producer->workers, changes[i].were, &cores)) {
       core_set_format(&cores, list, sizeof(list));
-      tell(instance, changes[i].severity,
-           "Workers of region %s are %sstuck on %s%s.", instance->label,
-           changes[i].text, list[0] != '\0' ? "cores " : "no core", list);
+      tell(producer->instance, changes[i].severity,
+           "Workers of region %s are %sstuck on %s%s.",
+           producer->instance->label, changes[i].text,
+           list[0] != '\0' ? "cores " : "no core", list);
     }
 }
 
-/* Reports a change of the instance's health once. Workers that became stuck
- * together share one message. */
-static void tell_change(struct region_instance *instance) {
+/* Reports a change of a name's health once. A name is gone when its last
+ * producer is. Returns false if there was none. */
+static bool tell_change(struct region_instance *instance) {
+  const struct region_found *found = &instance->found;
   enum region_health before = instance->health, now = health_of(instance);
   const char *name = instance->label;
+  bool restarted = found->went > 0 && found->alive == found->came;
   instance->health = now;
-  bool restarted = instance->restarted && region_instance_is_alive(instance);
-  instance->restarted &= !restarted;
-  bool ended = region_reader_ended(instance->reader);
-  if (instance->replaced && !region_instance_is_alive(instance))
-    return;
-  if (now == REGION_DEAD && before != REGION_DEAD && ended)
+  if (now == REGION_DEAD && before != REGION_DEAD && found->ended)
     tell(instance, NOTIF_OKAY, "Region %s has ended: its producer closed it.",
          name);
   else if (now == REGION_DEAD && before != REGION_DEAD)
     tell(instance, NOTIF_FAILURE,
          "Region %s is gone: its producer died or did not close it.", name);
-  else if (before == REGION_DEAD && now != REGION_DEAD)
+  else if (now == REGION_DEAD || now == REGION_UNKNOWN)
+    return false;
+  else if (before == REGION_DEAD)
     tell(instance, NOTIF_OKAY, "Region %s is back.", name);
   else if (restarted)
-    tell(instance, instance->after_end ? NOTIF_OKAY : NOTIF_WARNING,
+    tell(instance, found->ended ? NOTIF_OKAY : NOTIF_WARNING,
          "Region %s was gone and is back: its producer was restarted.", name);
   else if (now == REGION_STOPPED && before != REGION_STOPPED)
     tell(instance, NOTIF_WARNING,
@@ -168,16 +162,17 @@ static void tell_change(struct region_instance *instance) {
          "Region %s is stale: all of its workers are stuck.", name);
   else if (now == REGION_WELL && before == REGION_STALE)
     tell(instance, NOTIF_OKAY, "Region %s is no longer stale.", name);
-  else if (now == REGION_WELL)
-    tell_workers(instance);
+  else
+    return false;
+  return true;
 }
 
-/* Logs what the producer refuses, and why. The name of a thread is any bytes.
- */
-static void tell_refusals(const struct region_instance *instance) {
+/* The name of a thread is any bytes. */
+void region_health_refusals(const struct region_producer *producer) {
+  const struct region_instance *instance = producer->instance;
   struct region_refusals refusals;
   char text[512];
-  region_reader_refusals(instance->reader, &refusals);
+  region_reader_refusals(producer->reader, &refusals);
   for (char *c = refusals.name; *c != '\0'; c++)
     *c = isprint((unsigned char)*c) ? *c : '_';
   if (region_slots_refused(text, sizeof(text), &refusals))
@@ -205,25 +200,43 @@ static void tell_new_rows(struct region_instance *instance) {
   budget->denies = denies;
 }
 
-void region_health_conclude(struct region_instance *instance) {
+/* Adds a file to what this round has found of its name. */
+static void find(struct region_producer *producer) {
+  struct region_instance *instance = producer->instance;
+  struct region_found *found = &instance->found;
+  uint64_t now_ns = producer->watch->now.monotonic_ns;
+  if (producer->reader == NULL)
+    return;
+  instance->served_ns = now_ns;
+  if (!region_producer_is_alive(producer))
+    return;
+  if (instance->calm_since_ns == 0)
+    instance->calm_since_ns = now_ns;
+  found->alive++;
+  found->stopped += region_reader_is_stopped(producer->reader);
+}
+
+static void conclude(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
-  const struct region_moment *now = &watch->now;
-  bool alive = region_instance_is_alive(instance);
-  instance->silent = alive && region_reader_is_stopped(instance->reader);
-  if (alive) {
-    if (instance->calm_since_ns == 0)
-      instance->calm_since_ns = now->monotonic_ns;
-    no_longer_complain(instance);
-    tell_refusals(instance);
-  } else
-    complain(instance);
-  if (alive || region_reader_producer(instance->reader) == 0 ||
-      (instance->complaint != 0 && instance->met))
-    instance->served_ns = now->monotonic_ns;
-  tell_change(instance);
+  const struct region_found *found = &instance->found;
+  if (!tell_change(instance) && instance->health == REGION_WELL)
+    for (struct region_producer *producer = watch->producers; producer != NULL;
+         producer = producer->next)
+      if (producer->instance == instance && producer->reader != NULL)
+        tell_workers(producer);
   tell_new_rows(instance);
-  watch->regions += alive;
-  watch->silent += instance->silent;
+  watch->regions += found->alive > 0;
+  watch->silent += instance->health == REGION_STOPPED;
   watch->stale += instance->health == REGION_STALE;
-  watch->stuck += alive ? region_workers_stuck(&instance->workers) : 0;
+  watch->stuck += found->stuck;
+  instance->found = (struct region_found){0};
+}
+
+void region_health_conclude(struct region_watch *watch) {
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    find(producer);
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    conclude(instance);
 }

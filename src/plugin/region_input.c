@@ -4,15 +4,6 @@
 
 #include "utils/common/common.h"
 
-#include <sys/mman.h>
-
-/* Summing a cell over SLOTS_PER_CELL slots takes as long as reading one cell of
- * a single core. */
-#define SLOTS_PER_CELL 16
-/* The costs, in cells, of reading a slot's record, and of matching a name with
- * a regular expression. */
-#define CELLS_PER_SLOT 16
-#define CELLS_PER_MATCH 32
 /* Reading slot by slot is faster if a tile (a block of rows that are read
  * together) has at least TILE_ROWS rows. */
 #define TILE_ROWS 16
@@ -21,100 +12,114 @@
  * would make malloc merge all small free chunks, which dispatching needs again:
  * this takes a fifth of the time of dispatching. */
 #define TILE_KEPT_BYTES ((size_t)1 << 20)
+/* How far ahead of its use what is remembered is loaded, in words. */
+#define PREFETCHED 1024
 
 /* ---------------------------------------------------------------------------
  * Memory
  */
 
-static bool make_arrays(struct region_input *input) {
+static uint64_t *last_of(const struct region_input *input, uint32_t row,
+                         uint32_t copy) {
+  return region_growth_last(&input->past, row, copy);
+}
+
+static size_t size_of_row(const struct region_input *input) {
+  return region_growth_of_row(&input->past) + sizeof(*input->rows);
+}
+
+/* Remembers `rows` rows. Returns false if memory is short. */
+static bool remember(struct region_input *input, uint32_t rows) {
+  struct region_allowance *memory = &input->sum->budget->memory;
+  size_t before = input->past.rows;
+  size_t more = (rows - before) * size_of_row(input);
+  if (!region_allowance_take(memory, more))
+    return false;
+  if (!array_grow(&input->rows, before, rows, sizeof(*input->rows)) ||
+      !region_growth_resize(&input->past, rows)) {
+    region_allowance_give(memory, more);
+    return false;
+  }
+  input->bytes += more;
+  return true;
+}
+
+/* Forgets single cores, which are not reported any more. */
+static void forget_cores(struct region_input *input) {
+  size_t before = size_of_row(input);
+  region_growth_forget_copies(&input->past);
+  size_t less = input->past.rows * (before - size_of_row(input));
+  input->bytes -= less;
+  region_allowance_give(&input->sum->budget->memory, less);
+}
+
+/* Warns of rows that are not remembered, and says which MaxMemory has room for
+ * all: twice what the region would then take (allowance.h). */
+static void tell_memory(const struct region_input *input, size_t rows) {
   const struct region_sum *sum = input->sum;
-  size_t cells = (size_t)sum->copies * sum->columns;
-  size_t size = (2 * cells + sum->columns) * sizeof(uint64_t);
-  if (input->last != NULL)
-    return true;
-  input->last = region_calloc(&sum->budget->memory, size);
-  if (input->last == NULL)
-    return false;
-  input->bytes += size;
-  input->now = input->last + cells;
-  input->present = input->now + cells;
-  return true;
-}
-
-static bool has_long_marks(const struct region_sum *sum) {
-  return sum->ranks_by != NULL || sum->chooses_rows;
-}
-
-/* Returns how many bytes the marks of a row take. */
-static size_t size_of_mark(const struct region_sum *sum) {
-  return has_long_marks(sum) ? sizeof(uint64_t) + 2 * sizeof(uint32_t)
-                             : sizeof(uint32_t);
-}
-
-/* Reserves address space for the marks of `rows` rows. */
-static bool reserve_marks(struct region_marks *marks, size_t rows) {
-  size_t size = rows * (sizeof(uint64_t) + 2 * sizeof(uint32_t));
-  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED)
-    return false;
-  marks->size = size;
-  marks->weighed = memory;
-  marks->incarnation = (uint32_t *)(marks->weighed + rows);
-  marks->candidate_in = marks->incarnation + rows;
-  return true;
-}
-
-/* Warns of rows without a mark, and says which MaxMemory has room for marks of
- * all rows: twice what the region would then take (allowance.h). */
-static void tell_memory(const struct region_sum *sum, size_t rows) {
   const struct region_allowance *memory = &sum->budget->memory;
-  size_t more = rows * size_of_mark(sum);
   region_warn(region_about_sum(sum),
               "region %s: table %s: %zu of its rows are counted only in "
               "`other`: MaxMemory is too small; set MaxMemory %zu.",
               sum->budget->name, sum->table, rows,
-              memory->pool->used + memory->used + more * 5 / 2 +
-                  memory->pool->own);
+              memory->pool->used + memory->used +
+                  rows * size_of_row(input) * 5 / 2 + memory->pool->own);
 }
 
-/* Makes marks for the rows in use. If memory is short, the rows with the
- * highest numbers get none. */
-static void make_marks(struct region_input *input) {
-  struct region_marks *marks = &input->marks;
-  struct region_allowance *memory = &input->sum->budget->memory;
-  struct region_reader *reader = input->instance->reader;
-  size_t max_rows =
+/* Makes room for what is remembered of all rows, or of those with the lowest
+ * numbers. Returns false if there is too little memory for any. */
+static bool make_room(struct region_input *input) {
+  struct region_sum *sum = input->sum;
+  struct region_allowance *memory = &sum->budget->memory;
+  struct region_reader *reader = input->producer->reader;
+  uint32_t in_use = region_reader_rows(reader, input->number);
+  uint32_t max_rows =
       region_reader_directory(reader)->tables[input->number].max_rows;
-  if (input->sum->single ||
-      (marks->size == 0 && !reserve_marks(marks, max_rows)))
-    return;
-  size_t each = size_of_mark(input->sum);
-  size_t in_use = region_reader_rows(reader, input->number);
-  size_t most = marks->len + region_allowance_left(memory) / each;
-  size_t rows = MIN(in_use, most / 8 * 7); /* leaves memory for names */
-  size_t more = rows > marks->len ? rows - marks->len : 0;
-  if (!region_allowance_take(memory, more * each))
-    return;
-  for (size_t row = marks->len; row < MIN(rows, input->rows_read); row++)
-    marks->incarnation[row] = REGION_UNREAD; /* it was read without a mark */
-  input->bytes += more * each;
-  marks->len += (uint32_t)more;
-  if (marks->len < in_use && has_long_marks(input->sum))
-    tell_memory(input->sum, in_use - marks->len);
+  if (sum->copies > 1 &&
+      sum->budget->config->report_per_core == REGION_PER_CORE_FEW &&
+      region_reader_live_rows(reader, input->number) > REGION_PER_CORE_ROWS)
+    sum->copies = 1; /* for good, so that series do not come and go */
+  if (input->rest == NULL) {
+    size_t cells = (size_t)sum->copies * sum->columns;
+    size_t most = sum->ranks_by == NULL ? 0 : MIN(sum->config->top, max_rows);
+    size_t size =
+        3 * cells * sizeof(uint64_t) + 2 * most * sizeof(*input->candidates);
+    input->rest = region_calloc(memory, size);
+    if (input->rest == NULL)
+      return false;
+    input->bytes += size;
+    input->rest_now = input->rest + cells;
+    input->rest_next = input->rest_now + cells;
+    input->candidates = (void *)(input->rest_next + cells);
+    input->candidates_most = most;
+    input->past.copies = sum->copies;
+    input->past.width = sum->counters.len + sum->present.len;
+  }
+  if (input->past.copies > sum->copies)
+    forget_cores(input);
+  size_t left = region_allowance_left(memory) / size_of_row(input);
+  size_t more = sum->single ? left : left / 8 * 7; /* leaves some for names */
+  uint32_t rows = (uint32_t)MIN(in_use, input->past.rows + more);
+  if (rows > input->past.rows && !remember(input, rows) && sum->single)
+    return false;
+  if (input->past.rows < in_use && !sum->single &&
+      (sum->ranks_by != NULL || sum->chooses_rows))
+    tell_memory(input, in_use - input->past.rows);
+  return true;
 }
 
 /* ---------------------------------------------------------------------------
- * Objects
+ * A row that is read
  */
 
-static size_t size_of_object(const struct region_sum *sum, uint32_t copies) {
-  return sizeof(struct region_object) + sizeof(struct region_object *) +
-         (size_t)copies * sum->columns * sizeof(uint64_t) *
-             (1 + (sum->present.len > 0));
-}
+struct row {
+  struct region_input *input;
+  uint32_t i, number, incarnation;
+  bool is_live;
+  bool is_same; /* the last scan read the same object */
+  bool is_new;  /* no scan has counted the object yet, and none has missed it */
+};
 
-/* Returns the cells of the row at index i. */
 static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
                                 uint32_t i) {
   size_t at = (size_t)i * tile->columns;
@@ -127,249 +132,122 @@ static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
   return tile->births + (size_t)i * tile->columns;
 }
 
-/* Sets the values from which the object's counting begins: its births if
- * from_birth is set, and its present cells otherwise. Births are sums over all
- * cores. Those of a single core are known only for the first object of a row:
- * they are 0. */
-static void begin_object(const struct region_input *input,
-                         struct region_object *object, uint32_t i,
-                         bool from_birth) {
-  const struct region_columns *present = &input->sum->present;
-  const struct region_tile *tile = input->tile;
-  bool is_first = region_incarnation(object->generation) <= 1;
-  for (uint32_t copy = 0; copy < object->copies; copy++) {
-    uint64_t *last = object->last + (size_t)copy * tile->columns;
-    uint64_t *base = last + (size_t)object->copies * tile->columns;
-    const uint64_t *cells = cells_of(tile, copy, i);
-    const uint64_t *births = copy == 0 ? births_of(tile, i) : cells;
-    bool from_0 = is_first && copy > 0; /* object->last is zeroed */
-    for (uint32_t n = 0; n < present->len && !from_0; n++) {
-      uint32_t c = present->list[n].column;
-      if (input->sum->fields[present->list[n].field].kind == PERCORE_UPDOWN)
-        base[c] = births[c];
-    }
-    if (!from_birth || !from_0)
-      memcpy(last, from_birth ? births : cells, tile->columns * sizeof(*last));
-  }
-}
-
-static struct region_object *make_object(struct region_input *input, uint32_t i,
-                                         bool from_birth) {
-  struct region_sum *sum = input->sum;
-  struct region_object *object =
-      region_calloc(&sum->budget->memory, size_of_object(sum, sum->copies));
-  if (object == NULL)
-    return NULL;
-  object->copies = sum->copies;
-  object->number = input->tile->first_row + i;
-  object->generation = input->tile->generations[i];
-  begin_object(input, object, i, from_birth);
-  return object;
-}
-
-/* Stops counting the object for its row. A row without objects is hidden, with
- * Top not until the next choice, because a successor may continue it. */
-static void release_object(struct region_input *input,
-                           struct region_object *object) {
-  if (object->row != NULL && --object->row->objects == 0 &&
-      input->sum->ranks_by == NULL)
-    region_sum_hide(input->sum, object->row);
-  object->row = NULL;
-}
-
-void region_object_free(struct region_input *input,
-                        struct region_object *object) {
-  release_object(input, object);
-  region_allowance_give(&input->sum->budget->memory,
-                        size_of_object(input->sum, object->copies));
-  free(object);
-}
-
-static bool add(struct region_objects *objects, struct region_object *object) {
-  if (!array_reserve(&objects->list, objects->len, &objects->capacity,
-                     sizeof(*objects->list)))
-    return false;
-  objects->list[objects->len++] = object;
-  return true;
-}
-
-bool region_object_show(struct region_input *input,
-                        struct region_object *object,
-                        struct region_sum_row *row) {
-  if (!add(&input->objects, object)) {
-    region_object_free(input, object);
-    return false;
-  }
-  object->row = row;
-  row->objects++;
-  return true;
-}
-
-static int by_number(const void *a, const void *b) {
-  const struct region_object *x = *(struct region_object *const *)a;
-  const struct region_object *y = *(struct region_object *const *)b;
-  return (x->number > y->number) - (x->number < y->number);
-}
-
-/* Frees the objects that need not be tracked any more, and sorts the others. */
-static void tidy(struct region_input *input) {
-  struct region_objects *objects = &input->objects;
-  bool sorted = true;
-  size_t kept = 0;
-  for (size_t p = 0; p < objects->len; p++) {
-    struct region_object *object = objects->list[p];
-    if (object->row == NULL || !object->row->shown) {
-      region_object_free(input, object);
-      continue;
-    }
-    sorted &= kept == 0 || objects->list[kept - 1]->number < object->number;
-    objects->list[kept++] = object;
-  }
-  objects->len = kept;
-  if (!sorted)
-    qsort(objects->list, kept, sizeof(*objects->list), by_number);
-}
-
-/* ---------------------------------------------------------------------------
- * A row that is read
- */
-
-struct row {
-  struct region_input *input;
-  uint32_t i, number;
-  bool is_live;
-  bool is_marked;
-  bool was_seen; /* the last scan read the same object; false without a mark */
-  bool is_new;   /* no scan has counted the object yet */
-  const uint64_t *totals, *births; /* births: see need_births */
-};
-
 /* Makes sure that the births have been read. Returns false if the row holds
  * another object by now. */
 static bool need_births(const struct row *row) {
   struct region_input *input = row->input;
   return input->tile->want & REGION_WANT_BIRTHS ||
-         region_tile_read_births(input->instance->reader, input->tile, row->i);
+         region_tile_read_births(input->producer->reader, input->tile, row->i);
 }
 
-/* Returns the value of the cell that Top ranks by, or 0 without Top. */
-static uint64_t top_cell(const struct region_sum *sum, const uint64_t *cells) {
-  return sum->ranks_by != NULL ? cells[sum->ranks_by->column] : 0;
+static uint32_t copies_of(const struct region_input *input) {
+  return MIN(input->past.copies, input->sum->copies);
 }
 
-/* Returns the weight by which Top ranks the row: the growth of a counter since
- * `last`, or the present value of an up-down counter or gauge; 0 without Top.
- */
-static int64_t weigh(const struct row *row, uint64_t last) {
-  const struct region_sum_field *field = row->input->sum->ranks_by;
-  if (field == NULL)
-    return 0;
-  if (field->kind == PERCORE_UPDOWN)
-    last = row->births[field->column];
-  else if (field->kind != PERCORE_COUNTER)
-    last = 0;
-  return (int64_t)(row->totals[field->column] - last);
+/* Adds what a copy has grown to a row, and notes the worst of all copies. */
+static void count(struct region_input *input, struct region_sum_row *to,
+                  uint32_t copy, uint64_t *last, const uint64_t *cells) {
+  input->worst =
+      MAX(input->worst, region_row_count(input->sum, to, copy, last, cells));
 }
 
-/* Adds what the object has grown to its row. */
-static void count_object(const struct region_input *input,
-                         struct region_object *object, uint32_t i,
+/* Stops counting the row's object for a row of the sum. A row without objects
+ * is hidden, with Top not until the next choice, because a successor may
+ * continue it. */
+static void release(struct region_input *input, uint32_t number) {
+  struct region_sum_row *row = input->rows[number];
+  input->rows[number] = NULL;
+  input->assigned -= row != NULL;
+  if (row != NULL && --row->objects == 0 && row != input->sum->other &&
+      input->sum->ranks_by == NULL)
+    region_sum_hide(input->sum, row);
+}
+
+void region_input_assign(struct region_input *input, uint32_t number,
                          struct region_sum_row *row) {
+  input->rows[number] = row;
+  input->assigned++;
+  row->objects++;
+}
+
+/* Returns the counter of a row by which Top ranks. */
+static uint64_t ranking(const struct region_input *input, uint32_t number) {
   const struct region_sum *sum = input->sum;
-  const struct region_columns *present = &sum->present;
-  for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint64_t *last = object->last + (size_t)copy * sum->columns;
-    const uint64_t *cells = cells_of(input->tile, copy, i);
-    region_row_count(sum, row, copy, last, cells);
-    for (uint32_t n = 0; n < present->len; n++)
-      last[present->list[n].column] = cells[present->list[n].column];
-  }
+  return sum->ranks_by != NULL && sum->ranks_by->kind == PERCORE_COUNTER
+             ? last_of(input, number, 0)[sum->rank_at]
+             : 0;
 }
 
-/* Leaves what the object has grown to `other`, because its row is changing. */
-static void pass_over(const struct region_input *input,
-                      struct region_object *object, uint32_t i) {
-  for (uint32_t copy = 0; copy < input->sum->copies; copy++)
-    memcpy(object->last + (size_t)copy * input->sum->columns,
-           cells_of(input->tile, copy, i),
-           input->sum->columns * sizeof(*object->last));
+/* Counts of a row that was not remembered are left out: they are in `other`, or
+ * were made before the first scan. */
+static void learn(struct region_input *input, uint32_t number, uint32_t i) {
+  const struct region_columns *counters = &input->sum->counters;
+  for (uint32_t copy = 0; copy < copies_of(input); copy++)
+    for (uint32_t n = 0; n < counters->len; n++)
+      last_of(input, number, copy)[n] =
+          cells_of(input->tile, copy, i)[counters->list[n].column];
 }
 
-static void follow(const struct row *row, struct region_object *object) {
-  struct region_sum *sum = row->input->sum;
-  int64_t weight = weigh(row, top_cell(sum, object->last));
-  object->is_chosen = false;
-  object->row->weight = region_weights_add(object->row->weight, weight);
-  count_object(row->input, object, row->i, object->row);
-  if (!row->is_live)
-    release_object(row->input, object);
-}
-
-/* Ends an object whose row now holds another object. The births of the next
- * object include the last counts of this one. If the row has held further
- * objects since the last scan, the last counts belong to `other`. */
-static void end_object(const struct row *row, struct region_object *object) {
-  struct region_sum *sum = row->input->sum;
-  uint32_t next = region_incarnation(object->generation) + 1;
-  if (region_incarnation(row->input->tile->generations[row->i]) == next &&
-      need_births(row)) {
-    uint64_t before = top_cell(sum, object->last);
-    /* Cells that were read while the row was changing may exceed the births. */
-    region_row_count(sum, object->row, 0, object->last, row->births);
-    object->row->weight = region_weights_add(
-        object->row->weight, (int64_t)(top_cell(sum, object->last) - before));
-  }
-  release_object(row->input, object);
-}
-
-/* Adds the present values of a row that is not shown to those of `other`. */
-static void add_to_other(const struct row *row) {
+/* Begins the object that the row has now. Its births include the last counts of
+ * the object before. If the row has held further objects meanwhile, these
+ * counts belong to `other`, and so does all that single cores have counted:
+ * births are sums over all cores, except those of a row's first object. */
+static void begin_object(const struct row *row) {
   struct region_input *input = row->input;
+  struct region_sum *sum = input->sum;
+  struct region_sum_row *to = input->rows[row->number];
+  uint64_t before = ranking(input, row->number);
+  bool is_next = row->incarnation == input->past.incarnations[row->number] + 1;
+  bool is_first = row->incarnation <= 1;
+  if (to == NULL || !is_next)
+    to = sum->other;
+  for (uint32_t copy = 0; copy < copies_of(input); copy++) {
+    uint64_t *last = last_of(input, row->number, copy);
+    const uint64_t *cells = cells_of(input->tile, copy, row->i);
+    const uint64_t *births = copy == 0 ? births_of(input->tile, row->i) : cells;
+    if (copy == 0 || !is_first)
+      (void)region_row_count(sum, copy == 0 ? to : sum->other, copy, last,
+                             births);
+    for (uint32_t n = 0; n < sum->present.len; n++) {
+      const struct region_column *column = &sum->present.list[n];
+      bool is_updown = sum->fields[column->field].kind == PERCORE_UPDOWN;
+      last[sum->counters.len + n] =
+          is_updown && (copy == 0 || !is_first) ? births[column->column] : 0;
+    }
+  }
+  to->weight = region_weights_add(
+      to->weight, (int64_t)(ranking(input, row->number) - before));
+  release(input, row->number);
+  input->past.incarnations[row->number] = row->incarnation;
+}
+
+/* Combines the present values of a row with those of others. */
+static void combine(struct region_input *input, struct region_sum_row *to,
+                    uint32_t i, const uint64_t *bases) {
   const struct region_sum *sum = input->sum;
-  for (uint32_t n = 0; n < sum->present.len; n++) {
-    const struct region_column *column = &sum->present.list[n];
-    bool is_updown = sum->fields[column->field].kind == PERCORE_UPDOWN;
-    uint32_t c = column->column;
-    region_sum_combine(sum, column, &input->present[c],
-                       row->totals[c] - (is_updown ? row->births[c] : 0),
-                       !input->has_present);
-  }
-  input->has_present = sum->present.len > 0;
+  uint32_t copies = to == sum->other || bases == NULL ? 1 : copies_of(input);
+  if (to->read_in != sum->pass)
+    to->parts = 0;
+  to->read_in = sum->pass;
+  for (uint32_t copy = 0; copy < copies; copy++)
+    for (uint32_t n = 0; n < sum->present.len; n++) {
+      const struct region_column *column = &sum->present.list[n];
+      uint64_t base = 0;
+      if (bases != NULL)
+        base = bases[(size_t)copy * input->past.width + sum->counters.len + n];
+      else if (sum->fields[column->field].kind == PERCORE_UPDOWN)
+        base = births_of(input->tile, i)[column->column];
+      region_sum_combine(sum, column,
+                         &to->now[(size_t)copy * sum->columns + column->column],
+                         cells_of(input->tile, copy, i)[column->column] - base,
+                         to->parts == 0);
+    }
+  to->parts++;
 }
 
-static void offer(const struct row *row, int64_t weight) {
-  struct region_input *input = row->input;
-  size_t most = input->sum->config->top;
-  if (input->candidates.len >= most && weight <= input->least)
-    return;
-  struct region_object *object = make_object(input, row->i, false);
-  if (object == NULL)
-    return;
-  object->weight = weight;
-  if (!add(&input->candidates, object))
-    region_object_free(input, object);
-  if (input->candidates.len == 2 * most)
-    region_candidates_cut(input);
-}
-
-static bool read_name(const struct row *row, char name[REGION_ROW_NAME_SIZE]) {
-  return region_reader_row_name(row->input->instance->reader,
-                                row->input->number, row->number,
-                                row->input->tile->generations[row->i], name);
-}
-
-/* True if the option Row does not match the name of an object. */
-static bool is_unwanted(const struct row *row, const char *name) {
-  struct region_input *input = row->input;
-  if (!input->sum->chooses_rows || row->was_seen)
-    return false;
-  input->names_matched += input->sum->config->rows_len;
-  if (region_config_wants_row(input->sum->config, name))
-    return false;
-  if (row->is_marked)
-    input->marks.candidate_in[row->number] = REGION_UNWANTED;
-  return true;
-}
+/* ---------------------------------------------------------------------------
+ * For which row of the sum an object counts
+ */
 
 /* True if there is no room for the values of another row. */
 static bool lacks_values(const struct region_sum *sum) {
@@ -391,17 +269,19 @@ static struct region_sum_row *find_row(const struct row *row) {
   struct region_input *input = row->input;
   struct region_sum *sum = input->sum;
   bool ranks = sum->ranks_by != NULL;
+  bool looks = input->looks_names_up || sum->chooses_rows;
   char name[REGION_ROW_NAME_SIZE];
-  if (row->was_seen &&
-      input->marks.candidate_in[row->number] == REGION_UNWANTED)
-    return sum->other;
-  bool full = is_full(sum);
-  if ((ranks && sum->shown == 0 && !sum->chooses_rows) ||
-      (ranks && row->was_seen && !input->looks_names_up) ||
-      (!ranks && full && (row->was_seen || lacks_values(sum)) &&
-       !input->looks_names_up && !sum->chooses_rows))
+  if (ranks && ((sum->shown == 0 && !sum->chooses_rows) ||
+                (row->is_same && !input->looks_names_up)))
     return NULL;
-  if (!read_name(row, name) || is_unwanted(row, name))
+  bool full = is_full(sum);
+  if (!ranks && full && (row->is_same || lacks_values(sum)) && !looks)
+    return NULL;
+  if (!region_reader_row_name(input->producer->reader, input->number,
+                              row->number, input->tile->generations[row->i],
+                              name) ||
+      (sum->chooses_rows && !row->is_same &&
+       !region_config_wants_row(sum->config, name)))
     return sum->other;
   struct region_sum_row *found = region_sum_find(sum, name, !ranks && !full);
   if (found == NULL && strcmp(name, sum->other->name) == 0)
@@ -409,183 +289,206 @@ static struct region_sum_row *find_row(const struct row *row) {
   if (found == NULL || (ranks && !found->shown) ||
       (!ranks && !region_sum_show(sum, found)))
     return NULL;
+  if (found->objects == 0)
+    found->since_ns = !row->is_new ? input->producer->watch->now.stamp_ns
+                      : input->scans > 0 || found->put != 0 ? sum->put_ns
+                                                            : input->start_ns;
   return found;
 }
 
-/* Handles an object that is not tracked: a live one, or one that came and went
- * since the last scan. Returns false if its row now holds another object. */
-static bool consider(const struct row *row) {
+static void offer(const struct row *row, int64_t weight) {
   struct region_input *input = row->input;
-  struct region_sum *sum = input->sum;
-  struct region_sum_row *found = find_row(row);
-  struct region_sum_row *shown = found != sum->other ? found : NULL;
-  bool has_room = found == sum->other;
-  bool ranks = sum->ranks_by != NULL;
-  if ((shown != NULL || (ranks && !row->was_seen)) && !need_births(row))
-    return false;
-  struct region_object *object =
-      shown != NULL ? make_object(input, row->i, row->is_new) : NULL;
-  if (object != NULL) {
-    if (shown->objects == 0)
-      shown->since_ns = !row->is_new ? input->instance->watch->now.stamp_ns
-                        : input->scanned || shown->put != 0 ? sum->put_ns
-                                                            : input->start_ns;
-    if (!row->is_live) {
-      count_object(input, object, row->i, shown);
-      region_object_free(input, object);
-      has_room = true;
-    } else if (region_object_show(input, object, shown)) {
-      follow(row, object);
-      return true;
+  if (input->candidates_most == 0 ||
+      (input->candidates_len >= input->candidates_most &&
+       weight <= input->least))
+    return;
+  input->candidates[input->candidates_len++] = (struct region_candidate){
+      .number = row->number, .incarnation = row->incarnation, .weight = weight};
+  if (input->candidates_len == 2 * input->candidates_most)
+    region_candidates_cut(input);
+}
+
+/* Returns the weight by which Top ranks the row: the growth of a counter, or
+ * the present value of an up-down counter or gauge; 0 without Top. */
+static int64_t weigh(const struct row *row) {
+  const struct region_input *input = row->input;
+  const struct region_sum *sum = input->sum;
+  if (sum->ranks_by == NULL)
+    return 0;
+  return (int64_t)(cells_of(input->tile, 0, row->i)[sum->ranks_by->column] -
+                   last_of(input, row->number, 0)[sum->rank_at]);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows
+ */
+
+/* Adds the cells of a row that is not remembered, or was not at the last scan.
+ */
+static void add_to_rest(struct region_input *input, uint32_t i, bool moves) {
+  const struct region_sum *sum = input->sum;
+  for (uint32_t copy = 0; copy < copies_of(input); copy++)
+    for (uint32_t c = 0; c < sum->columns; c++) {
+      uint64_t cell = cells_of(input->tile, copy, i)[c];
+      input->rest_now[(size_t)copy * sum->columns + c] += cell;
+      input->rest_next[(size_t)copy * sum->columns + c] += moves ? 0 : cell;
     }
-  }
-  bool is_unwanted = row->is_marked &&
-                     input->marks.candidate_in[row->number] == REGION_UNWANTED;
-  uint64_t last = row->was_seen
-                      ? input->marks.weighed[row->number]
-                      : top_cell(sum, row->is_new ? row->births : row->totals);
-  add_to_other(row);
-  if (!ranks)
-    input->left_out += !has_room;
-  else if (row->is_marked && !is_unwanted)
-    offer(row, weigh(row, last));
-  return true;
 }
 
-static struct row look_at(struct region_input *input, uint32_t i) {
-  const struct region_tile *tile = input->tile;
-  uint32_t number = tile->first_row + i;
-  struct row row = {.input = input,
-                    .i = i,
-                    .number = number,
-                    .is_live =
-                        region_state(tile->generations[i]) == REGION_LIVE,
-                    .is_marked = number < input->marks.len,
-                    .totals = cells_of(tile, 0, i),
-                    .births = births_of(tile, i)};
-  uint32_t seen =
-      row.is_marked ? input->marks.incarnation[number] : REGION_UNREAD;
-  row.was_seen =
-      row.is_marked && seen == region_incarnation(tile->generations[i]);
-  row.is_new = !row.was_seen &&
-               (input->scanned ? seen != REGION_UNREAD : input->from_zero);
-  if (row.is_marked && !row.was_seen && input->marks.candidate_in[number] != 0)
-    input->marks.candidate_in[number] = 0;
-  return row;
-}
-
-static struct region_object *find_object(struct region_input *input,
-                                         uint32_t row) {
-  struct region_object **list = input->objects.list;
-  while (input->next_object < input->objects_len &&
-         list[input->next_object]->number < row)
-    input->next_object++;
-  return input->next_object < input->objects_len &&
-                 list[input->next_object]->number == row
-             ? list[input->next_object]
-             : NULL;
-}
-
-/* Notes that the row was not read. What the next scan finds in it may have
- * counted before. */
-static void miss(const struct row *row) {
-  if (row->is_marked)
-    row->input->marks.incarnation[row->number] = REGION_UNREAD;
+/* Leaves what the row counts to `other`, because it is changing. */
+static void pass_over(struct region_input *input, uint32_t number, uint32_t i) {
+  for (uint32_t copy = 0; copy < copies_of(input); copy++)
+    count(input, input->sum->other, copy, last_of(input, number, copy),
+          cells_of(input->tile, copy, i));
 }
 
 static void read_row(struct region_input *input, uint32_t i) {
+  struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
-  struct region_object *object = find_object(input, tile->first_row + i);
-  if (tile->generations[i] == 0)
+  uint64_t generation = tile->generations[i];
+  uint32_t number = tile->first_row + i;
+  bool is_remembered = number < input->past.rows;
+  bool moves = number >= input->kept && number < input->rows_read;
+  struct row row = {.input = input,
+                    .i = i,
+                    .number = number,
+                    .incarnation = region_incarnation(generation),
+                    .is_live = region_state(generation) == REGION_LIVE};
+  bool is_known = (input->scans > 0 || input->from_zero) && !moves;
+  if (generation == 0)
     return;
-  struct row row = look_at(input, i);
-  if (tile->generations[i] == REGION_CHANGING) {
-    miss(&row);
-    if (object != NULL)
-      pass_over(input, object, i);
-    return;
-  }
   input->live += row.is_live;
-  if (object != NULL && region_incarnation(object->generation) !=
-                            region_incarnation(tile->generations[i])) {
-    end_object(&row, object);
-    object = NULL;
-  }
-  if (object != NULL) {
-    follow(&row, object);
-  } else if ((row.is_live || (row.is_new && row.is_marked)) &&
-             !consider(&row)) {
-    miss(&row);
+  if (!is_remembered || moves)
+    add_to_rest(input, i, is_remembered);
+  if (is_remembered && !is_known)
+    learn(input, number, i);
+  if (generation == REGION_CHANGING) {
+    if (is_remembered)
+      pass_over(input, number, i);
     return;
   }
-  if (!row.is_marked)
+  if (!is_remembered) {
+    if (row.is_live && !input->ended && need_births(&row))
+      combine(input, sum->other, i, NULL);
     return;
-  input->marks.incarnation[row.number] =
-      region_incarnation(tile->generations[i]);
-  if (input->sum->ranks_by != NULL)
-    input->marks.weighed[row.number] = top_cell(input->sum, row.totals);
+  }
+  row.is_same = input->past.incarnations[number] == row.incarnation;
+  row.is_new = !row.is_same && is_known;
+  if (!row.is_same) {
+    if (!need_births(&row))
+      return; /* it is read again in the next scan */
+    begin_object(&row);
+  }
+  struct region_sum_row *to = input->rows[number];
+  if (to != NULL && to != sum->other && !to->shown)
+    release(input, number); /* it has lost its place */
+  to = input->rows[number];
+  if (to == NULL && (row.is_live || row.is_new)) {
+    to = find_row(&row);
+    if (to != NULL && row.is_live)
+      region_input_assign(input, number, to);
+  }
+  if (to == NULL && sum->single)
+    return; /* `other` is not reported: its counts wait */
+  int64_t weight = weigh(&row);
+  if (to == NULL && row.is_live && sum->ranks_by != NULL)
+    offer(&row, weight);
+  if (to == NULL)
+    to = sum->other;
+  else
+    to->weight = region_weights_add(to->weight, weight);
+  for (uint32_t copy = 0; copy < copies_of(input); copy++)
+    count(input, to, copy, last_of(input, number, copy),
+          cells_of(tile, copy, i));
+  if (row.is_live && !input->ended)
+    combine(input, to, i, last_of(input, number, 0));
+  if (!row.is_live && input->rows[number] != NULL)
+    release(input, number);
 }
 
-/* How many elements of `weighed` are in a cache line, and how many rows ahead
- * marks are prefetched: the processor's own prefetch begins anew for each tile,
- * because the tile's cells are read between the marks. */
-enum { LINE = 8, AHEAD = 512 };
-
-/* Skips rows that are neither tracked nor would be now, from the tile's row i
- * on: live objects that the last scan has seen, if there is no room, or which
- * with Top have not grown more than the candidates. With Top, remembers their
- * cells. */
-static uint32_t skip_light(struct region_input *input, uint32_t i) {
+/* Reads rows from the tile's row i on, as long as they are light: they hold the
+ * same object as at the last scan, and either nothing was counted, or it counts
+ * for `other` and Top would not choose it. Returns the first row that is not.
+ * Most rows of large tables are light, and this takes half of the time. */
+static uint32_t read_light(struct region_input *input, uint32_t i,
+                           uint32_t stop) {
   const struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
-  bool ranks = sum->ranks_by != NULL;
-  uint32_t columns = tile->columns, first = tile->first_row, stop = tile->rows;
-  if (!input->skips ||
-      (ranks ? input->candidates.len < sum->config->top : !is_full(sum)))
-    return i;
-  (void)find_object(input, first + i);
-  if (input->next_object < input->objects_len)
-    stop = MIN(stop, input->objects.list[input->next_object]->number - first);
-  stop = MIN(stop, MAX(input->marks.len, first) - first);
-  const uint64_t *cells = tile->totals + (ranks ? sum->ranks_by->column : 0);
-  const uint32_t *seen = input->marks.incarnation + first;
-  uint64_t *weighed = input->marks.weighed + first;
-  uint32_t from = i;
-  for (; i < stop; i++) {
-    uint64_t generation = tile->generations[i];
-    uint64_t now = cells[(size_t)i * columns];
-    if (i % LINE == 0) {
-      __builtin_prefetch(&weighed[i + AHEAD]);
-      __builtin_prefetch(&seen[i + AHEAD]);
-    }
+  const struct region_column *counters = sum->counters.list;
+  const uint32_t len = sum->counters.len, width = input->past.width;
+  const uint64_t *cells = tile->totals + (size_t)i * tile->columns;
+  uint64_t *last = last_of(input, tile->first_row + i, 0);
+  uint64_t *now = sum->other->now;
+  const uint32_t *incarnations = input->past.incarnations + tile->first_row;
+  struct region_sum_row **rows = input->rows + tile->first_row;
+  bool is_idle = i == 0 && len == tile->columns && len == width &&
+                 input->past.copies == 1 &&
+                 memcmp(cells, last, (size_t)stop * len * sizeof(*last)) == 0;
+  for (; i < stop; i++, cells += tile->columns, last += width) {
+    uint64_t generation = tile->generations[i], changes = 0;
+    __builtin_prefetch(last + PREFETCHED, 1);
+    for (uint32_t n = 0; n < len && !is_idle; n++)
+      changes |= cells[counters[n].column] - last[n];
     if (region_state(generation) != REGION_LIVE ||
-        seen[i] != region_incarnation(generation) ||
-        (ranks && (int64_t)(now - weighed[i]) > input->least))
+        region_incarnation(generation) != incarnations[i])
       break;
-    if (ranks && weighed[i] != now) /* a store costs memory bandwidth */
-      weighed[i] = now;
+    if (changes == 0)
+      continue;
+    if (rows[i] != NULL || changes >> 63 != 0 ||
+        (sum->ranks_by != NULL && (int64_t)(cells[sum->ranks_by->column] -
+                                            last[sum->rank_at]) > input->least))
+      break;
+    for (uint32_t n = 0; n < len; n++) {
+      uint64_t cell = cells[counters[n].column];
+      now[counters[n].column] += cell - last[n];
+      last[n] = cell;
+    }
   }
-  input->live += i - from;
-  input->left_out += ranks ? 0 : i - from;
   return i;
 }
 
-/* Adds the cells of every row to the totals of the table. */
-static void add_tile(const struct region_input *input) {
+/* Returns the first of the tile's rows, from i on, that is not light. */
+static uint32_t skip_light(struct region_input *input, uint32_t i) {
+  const struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
-  for (uint32_t copy = 0; copy < input->sum->copies; copy++)
-    if (copy == 0 || tile->core_used[copy - 1])
-      region_tile_add(tile, cells_of(tile, copy, 0),
-                      input->now + (size_t)copy * tile->columns);
+  uint32_t stop =
+      MIN(tile->rows, MAX(input->kept, tile->first_row) - tile->first_row);
+  if (!input->skips ||
+      (sum->ranks_by != NULL ? input->candidates_len < input->candidates_most
+                             : !is_full(sum)))
+    return i;
+  if (i >= stop)
+    return i;
+  uint32_t next = read_light(input, i, stop);
+  input->live += next - i;
+  return next;
 }
 
 /* ---------------------------------------------------------------------------
  * A scan
  */
 
-/* Ends a scan and logs the reason, which is in errno. After ENOMEM, the next
- * round begins a new scan. */
-static void give_up(struct region_input *input) {
+/* Notes that the sum need not wait for the input, or must. */
+static void set_new(struct region_input *input, bool is_new) {
+  input->sum->unread += (uint32_t)input->is_new - (uint32_t)is_new;
+  input->is_new = is_new;
+}
+
+void region_input_restart(struct region_input *input) {
+  input->next_row = 0;
+  if (input->sum != NULL)
+    set_new(input, false);
+}
+
+void region_sum_begin_pass(struct region_sum *sum) {
+  sum->pass++;
+  for (struct region_input *input = sum->inputs; input != NULL;
+       input = input->next_of_sum)
+    region_input_restart(input);
+}
+
+/* Logs why the table is not read; the reason is in errno. */
+static enum region_scan give_up(struct region_input *input) {
   struct region_sum *sum = input->sum;
   bool later = errno == ENOMEM;
   region_warn(region_about_sum(sum), "region %s: table %s is %s.",
@@ -596,110 +499,99 @@ static void give_up(struct region_input *input) {
                                : "left out: MaxMemory is too small for it; "
                                  "raise MaxMemory");
   input->from_zero &= later;
-  input->ending &= later;
-  input->awaits_put &= !later;
-  region_input_stop(input);
+  set_new(input, true);
+  return later ? REGION_SCAN_LATER : REGION_SCAN_DONE;
 }
 
-void region_input_begin(struct region_input *input) {
-  struct region_sum *sum = input->sum;
-  if (input->underway || (input->awaits_put && !input->ending))
+/* What a cut file seems to have lost is no fault of the producer's counting. */
+static void tell_growth(const struct region_input *input) {
+  const char *label = input->producer->instance->label;
+  if (region_reader_is_cut(input->producer->reader))
     return;
-  errno = 0; /* MaxMemory is no error of the system */
-  if (!make_arrays(input)) {
-    give_up(input);
-    return;
-  }
-  tidy(input);
-  region_candidates_drop(input, 0);
-  make_marks(input);
-  memset(input->now, 0,
-         (size_t)(input->present - input->now) * sizeof(*input->now));
-  input->has_present = false;
-  bool several = sum->inputs != input || input->next_of_sum != NULL;
-  input->looks_names_up =
-      several && (sum->ranks_by == NULL || !input->scanned ||
-                  input->names_seen != sum->names_shown);
-  input->skips =
-      !sum->chooses_rows && sum->present.len == 0 && !input->looks_names_up &&
-      (sum->ranks_by == NULL || sum->ranks_by->kind == PERCORE_COUNTER);
-  input->names_seen = sum->names_shown;
-  input->awaits_put = true;
-  input->least = INT64_MIN;
-  input->scans++;
-  input->next_row = 0;
-  input->next_object = 0;
-  input->objects_len = input->objects.len;
-  input->live = input->left_out = 0;
-  input->underway = true;
-  sum->open++;
-}
-
-void region_input_stop(struct region_input *input) {
-  if (!input->underway)
-    return;
-  input->underway = false;
-  input->sum->open--;
-}
-
-/* Adds what all cells have grown since the last scan to `other`, from which the
- * growth of shown rows has already been subtracted. What was counted before the
- * first scan is left out unless from_zero is set. */
-static void grow(struct region_input *input) {
-  const struct region_sum *sum = input->sum;
-  enum region_growth worst = REGION_GREW;
-  if (!input->scanned && !input->from_zero)
-    memcpy(input->last, input->now,
-           (size_t)(input->now - input->last) * sizeof(*input->last));
-  if (sum->other->since_ns == 0)
-    sum->other->since_ns = input->from_zero
-                               ? input->start_ns
-                               : input->instance->watch->now.stamp_ns;
-  for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    size_t at = (size_t)copy * sum->columns;
-    worst = MAX(worst, region_row_count(sum, sum->other, copy, input->last + at,
-                                        input->now + at));
-  }
-  if (worst == REGION_FELL)
-    region_warn(region_about(input->instance, NULL),
+  if (input->worst == REGION_FELL)
+    region_warn(region_about(input->producer->instance, NULL),
                 "region %s: counters of table %s decreased, which a producer "
                 "must never do. They are reported again once they exceed their "
                 "former values.",
-                input->instance->label, sum->table);
-  else if (worst == REGION_LEAPT)
-    region_warn(region_about(input->instance, NULL),
+                label, input->sum->table);
+  else if (input->worst == REGION_LEAPT)
+    region_warn(region_about(input->producer->instance, NULL),
                 "region %s: counters of table %s grew by 2^63 or more at once. "
                 "They are reported again once the producer is restarted.",
-                input->instance->label, sum->table);
+                label, input->sum->table);
 }
 
-static void finish(struct region_input *input) {
+/* Returns how many live rows count only in `other`. With Top, those are no
+ * matter of room. */
+static uint64_t left_out(const struct region_input *input) {
+  return input->sum->ranks_by != NULL || input->live < input->assigned
+             ? 0
+             : input->live - input->assigned;
+}
+
+static void tell_left_out(const struct region_input *input) {
   struct region_sum *sum = input->sum;
-  grow(input);
-  if (!input->scanned) /* names and births are not read again */
-    region_reader_give_back(input->instance->reader);
-  input->scanned = true;
-  input->ending = false;
-  sum->is_new = true;
-  sum->read_ns = input->instance->watch->now.monotonic_ns;
+  uint64_t rows = left_out(input);
   bool denies = is_full(sum) && !lacks_values(sum);
   if (denies)
-    region_sum_deny(sum, input->left_out);
+    region_sum_deny(sum, rows);
   else
-    input->instance->watch->rows_left_out += input->left_out;
-  if (input->left_out > 0 && sum->single)
+    input->producer->watch->rows_left_out += rows;
+  if (rows > 0 && sum->single)
     region_warn(region_about_sum(sum),
                 "region %s: table %s is not reported: MaxValues or MaxMemory "
                 "leave too little for its row; raise them.",
-                input->instance->budget->name, sum->table);
-  else if (input->left_out > 0 && !denies)
+                input->producer->instance->budget->name, sum->table);
+  else if (rows > 0 && !denies)
     region_warn(region_about_sum(sum),
                 "region %s: table %s: %" PRIu64
                 " of its rows are counted only in `other`: a region may have "
                 "half of MaxValues or MaxMemory that other regions leave; "
                 "raise them, or choose rows with Row and Top.",
-                input->instance->budget->name, sum->table, input->left_out);
-  region_input_stop(input);
+                input->producer->instance->budget->name, sum->table, rows);
+}
+
+/* Counts the rows that are not remembered in `other`. */
+static void count_rest(struct region_input *input) {
+  const struct region_sum *sum = input->sum;
+  for (uint32_t copy = 0; copy < copies_of(input); copy++) {
+    size_t at = (size_t)copy * sum->columns;
+    uint64_t *last = input->rest + at;
+    if (input->scans > 0 || input->from_zero)
+      count(input, sum->other, copy, last, input->rest_now + at);
+    for (uint32_t n = 0; n < sum->counters.len; n++) {
+      size_t c = at + sum->counters.list[n].column;
+      if (input->scans > 0 || input->from_zero)
+        last[n] -= input->rest_now[c] - input->rest_next[c];
+      else
+        last[n] = input->rest_next[c];
+    }
+  }
+}
+
+static bool begin(struct region_input *input) {
+  struct region_sum *sum = input->sum;
+  errno = 0; /* MaxMemory is no error of the system */
+  if (!make_room(input))
+    return false;
+  memset(input->rest_now, 0,
+         2 * (size_t)(input->rest_now - input->rest) * sizeof(uint64_t));
+  bool several = sum->inputs != input || input->next_of_sum != NULL;
+  input->looks_names_up =
+      several && (sum->ranks_by == NULL || input->scans == 0 ||
+                  input->names_seen != sum->names_shown);
+  input->skips = sum->present.len == 0 && copies_of(input) == 1 &&
+                 !input->looks_names_up && !sum->single;
+  input->names_seen = sum->names_shown;
+  input->least = INT64_MIN;
+  input->candidates_len = 0;
+  input->live = 0;
+  input->worst = REGION_GREW;
+  if (sum->other->since_ns == 0)
+    sum->other->since_ns = input->from_zero
+                               ? input->start_ns
+                               : input->producer->watch->now.stamp_ns;
+  return true;
 }
 
 static uint32_t tile_rows(const struct region_sum *sum) {
@@ -710,85 +602,84 @@ static uint32_t tile_rows(const struct region_sum *sum) {
   return (uint32_t)MAX(1, MAX(cells / row, few));
 }
 
-/* Returns the cost of reading the tile, in cells. */
-static uint64_t cost_of_tile(const struct region_input *input) {
-  const struct region_sum *sum = input->sum;
-  uint64_t slots =
-      sum->per_core ? region_reader_slots(input->instance->reader) : 1;
-  uint64_t row =
-      sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
-  return MAX(1, input->tile->rows) * row + CELLS_PER_SLOT * slots +
-         CELLS_PER_MATCH * input->names_matched;
-}
-
 static void read_tile(struct region_input *input) {
   struct region_sum *sum = input->sum;
-  input->names_matched = 0;
-  region_tile_read(input->instance->reader, input->tile, input->next_row);
-  add_tile(input);
-  errno = 0; /* MaxMemory is no error of the system */
+  struct region_tile *tile = input->tile;
+  region_tile_read(input->producer->reader, tile, input->next_row);
   for (uint32_t core = 0; core < sum->core_count; core++)
-    sum->core_used[core] |= input->tile->core_used[core];
-  for (uint32_t i = skip_light(input, 0); i < input->tile->rows;
+    sum->core_used[core] |= tile->core_used[core];
+  for (uint32_t i = skip_light(input, 0); i < tile->rows;
        i = skip_light(input, i + 1))
     read_row(input, i);
-  if (sum->single && input->left_out > 0 && errno == ENOMEM)
-    give_up(input); /* `other` is not reported */
-  if (input->live > REGION_PER_CORE_ROWS &&
-      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
-    sum->copies = 1; /* for good, so that series do not come and go */
-  input->next_row += input->tile->rows;
-  input->rows_read = MAX(input->rows_read, input->next_row);
+  input->next_row += tile->rows;
 }
 
-bool region_input_read(struct region_input *input, uint64_t *cells_left) {
-  if (!input->underway)
-    return false;
-  struct region_watch *watch = input->instance->watch;
+static void finish(struct region_input *input) {
   struct region_sum *sum = input->sum;
-  /* If few rows or none need births, those are read row by row. */
-  bool few = sum->present.len == 0 &&
-             (sum->ranks_by != NULL || (input->skips && is_full(sum)));
-  uint32_t want = (few ? 0 : REGION_WANT_BIRTHS) |
-                  (sum->copies > 1 ? REGION_WANT_CORES : 0);
-  input->tile = &watch->tile;
-  int status = region_tile_reuse(input->tile, input->instance->reader,
-                                 input->number, tile_rows(sum), want);
-  if (status != 0)
-    give_up(input);
-  bool goes_on = status == 0;
-  while (goes_on) {
+  input->rows_read = MAX(input->rows_read, input->next_row);
+  input->kept = input->past.rows;
+  input->next_row = 0;
+  count_rest(input);
+  tell_growth(input);
+  if (sum->single && left_out(input) > 0 && errno == ENOMEM)
+    (void)give_up(input);
+  else
+    tell_left_out(input);
+  if (input->scans++ == 0) /* names and births are not read again */
+    region_reader_give_back(input->producer->reader);
+  set_new(input, true);
+  sum->is_new = true;
+  sum->read_ns = input->producer->watch->now.monotonic_ns;
+}
+
+/* If few rows or none need births, those are read row by row. */
+static bool prepare_tile(struct region_input *input) {
+  struct region_sum *sum = input->sum;
+  bool many = sum->present.len > 0 || input->scans == 0;
+  uint32_t want = (many ? REGION_WANT_BIRTHS : 0) |
+                  (copies_of(input) > 1 ? REGION_WANT_CORES : 0);
+  input->tile = &input->producer->watch->tile;
+  return region_tile_reuse(input->tile, input->producer->reader, input->number,
+                           tile_rows(sum), want) == 0;
+}
+
+enum region_scan region_input_scan(struct region_input *input, bool ended,
+                                   uint64_t until_ns) {
+  const struct region_watch *watch = input->producer->watch;
+  input->ended = ended;
+  if ((input->next_row == 0 && !begin(input)) || !prepare_tile(input))
+    return give_up(input);
+  errno = 0;
+  for (;;) {
     read_tile(input);
-    *cells_left -= MIN(*cells_left, cost_of_tile(input));
-    if (input->underway && input->tile->rows < input->tile->capacity)
-      finish(input);
-    goes_on =
-        input->underway && *cells_left > 0 && region_watch_is_wanted(watch);
+    if (input->tile->rows < input->tile->capacity)
+      break;
+    if (region_watch_now_ns(watch) > until_ns || !region_watch_is_wanted(watch))
+      return REGION_SCAN_STOPPED;
   }
+  finish(input);
   if (input->tile->size > TILE_KEPT_BYTES)
     region_tile_free(input->tile);
-  return true;
+  return REGION_SCAN_DONE;
 }
 
 void region_input_leave(struct region_input *input) {
   struct region_sum *sum = input->sum;
   if (sum == NULL)
     return;
-  region_input_stop(input);
-  region_candidates_drop(input, 0);
-  for (size_t p = 0; p < input->objects.len; p++)
-    region_object_free(input, input->objects.list[p]);
+  for (uint32_t row = 0; row < input->past.rows; row++)
+    if (input->rows[row] != NULL)
+      input->rows[row]->objects--; /* the next put hides it */
   struct region_input **link = &sum->inputs;
   while (*link != input)
     link = &(*link)->next_of_sum;
   *link = input->next_of_sum;
+  sum->unread -= !input->is_new;
   region_sum_rest(sum);
   region_allowance_give(&sum->budget->memory, input->bytes);
-  free(input->objects.list);
-  free(input->candidates.list);
-  free(input->last);
-  if (input->marks.size > 0)
-    munmap(input->marks.weighed, input->marks.size);
-  *input = (struct region_input){.instance = input->instance,
+  region_growth_free(&input->past);
+  free(input->rows);
+  free(input->rest);
+  *input = (struct region_input){.producer = input->producer,
                                  .number = input->number};
 }

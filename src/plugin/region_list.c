@@ -1,115 +1,201 @@
+/* Which producers exist. The directory says by inotify(7) what comes and goes;
+ * it is listed at the start, after notices were lost, and once a minute. */
 #include "board/board.h"
 #include "regions.h"
 
 #include "base/clock.h"
-#include "base/descriptors.h"
 
 #include "utils/common/common.h"
 
-#include <sys/resource.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INSTANCES_MAX 256
-#define INSTANCE_DESCRIPTORS 1
-/* Other users may fill the directory, so a scan of it may take several
- * rounds, in each of which it takes about 1/LIST_PART of the interval. */
-#define LIST_PART 16
-#define STEPS_AT_ONCE 64 /* between two looks at the clock */
+/* How many names and files are read at most, and how many files of a user; and
+ * how many are known, with those that were read to their end. */
+#define NAMES_MAX 64
+#define FILES_MAX 4096
+#define FILES_OF_USER_MAX 1024
+#define FILES_KNOWN_MAX 65536
+#define LIST_NS UINT64_C(60000000000)
+#define COMES (IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE)
+#define GOES (IN_DELETE | IN_MOVED_FROM)
 
-static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const char *file) {
-  struct region_instance *instance = watch->instances;
-  while (instance != NULL && strcmp(instance->file, file) != 0)
-    instance = instance->next;
-  return instance;
+/* ---------------------------------------------------------------------------
+ * Files
+ */
+
+static uint64_t key_of(const char *file) {
+  uint64_t key = UINT64_C(14695981039346656037);
+  for (; *file != '\0'; file++)
+    key = (key ^ (unsigned char)*file) * UINT64_C(1099511628211);
+  return key;
 }
 
-static void free_instance(struct region_instance *instance) {
-  region_instance_free_inputs(instance);
-  region_workers_forget(&instance->workers);
-  region_reader_close(instance->reader);
+/* If there is no memory, lists the directory again in the next round. */
+static void *get_memory(struct region_watch *watch, size_t size) {
+  void *memory = calloc(1, size);
+  if (memory == NULL)
+    watch->list_ns = 0;
+  return memory;
+}
+
+/* Returns the list element that points to the producer, or to NULL. */
+static struct region_producer **find_file(struct region_watch *watch,
+                                          const char *file) {
+  struct region_producer **link = &watch->producers;
+  uint64_t key = key_of(file);
+  while (*link != NULL &&
+         ((*link)->key != key || strcmp((*link)->file, file) != 0))
+    link = &(*link)->next;
+  return link;
+}
+
+static struct region_producer **find_inode(struct region_watch *watch,
+                                           ino_t inode) {
+  struct region_producer **link = &watch->producers;
+  while (*link != NULL && (*link)->inode != inode)
+    link = &(*link)->next;
+  return link;
+}
+
+static size_t count_of_user(const struct region_watch *watch, uid_t uid) {
+  size_t files = 0;
+  for (const struct region_producer *producer = watch->producers;
+       producer != NULL; producer = producer->next)
+    files += producer->uid == uid && producer->reader != NULL;
+  return files;
+}
+
+void region_producer_forget(struct region_producer *producer) {
+  if (producer->reader == NULL)
+    return;
+  producer->watch->files--;
+  producer->instance->files--;
+  producer->instance = NULL;
+  region_producer_free_inputs(producer);
+  region_workers_forget(&producer->workers);
+  region_reader_close(producer->reader);
+  producer->reader = NULL;
+}
+
+static void remove_file(struct region_watch *watch,
+                        struct region_producer **link) {
+  struct region_producer *producer = *link;
+  *link = producer->next;
+  watch->producers_len--;
+  region_producer_forget(producer);
+  free(producer);
+}
+
+/* ---------------------------------------------------------------------------
+ * Names
+ */
+
+/* Returns the budget of the regions of that name, which is created if
+ * necessary, or NULL if out of memory. */
+static struct region_budget *find_budget(struct region_watch *watch,
+                                         const struct region_config *config,
+                                         const char *region) {
+  struct region_budget *budget = watch->budgets;
+  while (budget != NULL && strcmp(budget->name, region) != 0)
+    budget = budget->next;
+  if (budget != NULL || (budget = get_memory(watch, sizeof(*budget))) == NULL)
+    return budget;
+  sstrncpy(budget->name, region, sizeof(budget->name));
+  budget->config = config;
+  budget->uid = (uid_t)-1;
+  budget->log = &watch->log;
+  budget->new_row_ns = HOUR_NS / (uint64_t)config->max_new_rows;
+  budget->memory.pool = &watch->memory;
+  budget->values.pool = &watch->values;
+  budget->next = watch->budgets;
+  return watch->budgets = budget;
+}
+
+bool region_budget_admits(struct region_budget *budget, uid_t uid) {
+  if (budget->uid == (uid_t)-1)
+    budget->uid = uid;
+  if (budget->config->users_given || uid == budget->uid)
+    return true;
+  region_warn((struct region_about){.log = budget->log, .region = budget->name},
+              "a region %s of user %u is not read: user %u has the name, until "
+              "10 minutes after its last producer. To add them up, name both "
+              "users in AllowUser.",
+              budget->name, (unsigned)uid, (unsigned)budget->uid);
+  return false;
+}
+
+static void remove_name(struct region_watch *watch,
+                        struct region_instance **link) {
+  struct region_instance *instance = *link;
+  *link = instance->next;
+  watch->instances_len--;
   instance->budget->instances--;
   free(instance);
 }
 
-static void remove_instance(struct region_watch *watch,
-                            struct region_instance **link) {
-  struct region_instance *instance = *link;
-  *link = instance->next;
-  for (struct region_instance *other = watch->instances; other != NULL;
-       other = other->next)
-    if (other->before == instance)
-      other->before = NULL;
-  watch->instances_len--;
-  free_instance(instance);
+/* If there are too many names, removes the one without a file that had one
+ * least recently. Returns false if each has a file. */
+static bool has_place(struct region_watch *watch) {
+  struct region_instance **gone = NULL;
+  if (watch->instances_len < NAMES_MAX)
+    return true;
+  for (struct region_instance **link = &watch->instances; *link != NULL;
+       link = &(*link)->next)
+    if ((*link)->files == 0 &&
+        (gone == NULL || (*link)->served_ns < (*gone)->served_ns))
+      gone = link;
+  if (gone != NULL)
+    remove_name(watch, gone);
+  return gone != NULL;
+}
+
+static struct region_instance *make_name(struct region_watch *watch,
+                                         const struct region_title *title,
+                                         struct region_budget *budget) {
+  struct region_instance *instance = get_memory(watch, sizeof(*instance));
+  if (instance == NULL)
+    return NULL;
+  *instance = (struct region_instance){
+      .watch = watch, .budget = budget, .served_ns = watch->now.monotonic_ns};
+  sstrncpy(instance->name, title->instance, sizeof(instance->name));
+  snprintf(instance->label, sizeof(instance->label), "%s%s%s", title->region,
+           title->instance[0] != '\0' ? "@" : "", title->instance);
+  budget->instances++;
+  instance->next = watch->instances;
+  watch->instances = instance;
+  watch->instances_len++;
+  watch->any_met = true;
+  return instance;
+}
+
+static struct region_instance *find_name(struct region_watch *watch,
+                                         const struct region_title *title,
+                                         struct region_budget *budget) {
+  struct region_instance *instance = watch->instances;
+  while (instance != NULL && (instance->budget != budget ||
+                              strcmp(instance->name, title->instance) != 0))
+    instance = instance->next;
+  if (instance != NULL)
+    return instance;
+  if (has_place(watch))
+    return make_name(watch, title, budget);
+  region_warn(region_about_host(watch),
+              "region %s and further regions are not read: at most %d names "
+              "are. End producers, or use fewer names.",
+              title->region, NAMES_MAX);
+  watch->list_ns = 0; /* again in the next round */
+  return NULL;
 }
 
 /* ---------------------------------------------------------------------------
- * New instances
+ * A file comes
  */
 
-/* True if the instance is read or about to be. What is refused has no
- * descriptors and takes no place. */
-static bool takes_place(const struct region_instance *instance) {
-  return instance->health != REGION_DEAD &&
-         region_reader_presence(instance->reader) != REGION_ABSENT;
-}
-
-/* Returns how many instances may be added: not more than INSTANCES_MAX are
- * read, and each has descriptors, of which known instances need some once they
- * are connected. */
-static long count_places(const struct region_watch *watch) {
-  long places = INSTANCES_MAX, of_files = descriptors_available();
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next) {
-    places -= takes_place(instance);
-    if (takes_place(instance) && !region_instance_is_alive(instance))
-      of_files -= INSTANCE_DESCRIPTORS;
-  }
-  return MAX(0, MIN(places, of_files / INSTANCE_DESCRIPTORS));
-}
-
-/* Returns how many regions of the user count against a new one: the number of
- * free places must exceed them. Root, collectd's own user and users named by
- * AllowUser are not limited. */
-static long count_of_user(const struct region_watch *watch,
-                          const struct region_config *config, uid_t uid) {
-  long of_user = 0;
-  if (uid == 0 || uid == geteuid() ||
-      (config->users_given && region_config_may_read(uid, (void *)config)))
-    return 0;
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    of_user += takes_place(instance) && instance->uid == uid;
-  return of_user;
-}
-
-/* Returns true if there is room to read a region of the user. Otherwise, logs
- * the reason once. */
-static bool has_place(struct region_watch *watch,
-                      const struct region_title *title,
-                      const struct region_config *config, uid_t uid) {
-  struct rlimit limit = {0};
-  if (watch->places > count_of_user(watch, config, uid))
-    return true;
-  (void)getrlimit(RLIMIT_NOFILE, &limit);
-  region_warn(
-      region_about_host(watch),
-      "region %s and further regions of user %u are not read: %ld more "
-      "can be read, and a user gets at most half; at most %d regions are "
-      "read: "
-      "end producers, add the user to AllowUser, or raise "
-      "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu.",
-      title->region, (unsigned)uid, watch->places, INSTANCES_MAX,
-      (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
-          INSTANCE_DESCRIPTORS * INSTANCES_MAX);
-  watch->directory_ns = 0; /* tries again in the next round */
-  return false;
-}
-
-/* Returns true if the region of this user may be read. Otherwise, logs once for
- * all instances of a region that it is not. */
+/* Logs once for all files of a region that its user is not allowed. */
 static bool may_read(struct region_watch *watch,
                      const struct region_title *title,
                      const struct region_config *config, uid_t uid) {
@@ -119,112 +205,109 @@ static bool may_read(struct region_watch *watch,
     return true;
   region_warn(about,
               "region %s is not read: it is of user %u, who is not allowed; "
-              "AllowUser names those that are",
+              "AllowUser names those that are.",
               title->region, (unsigned)uid);
   return false;
 }
 
-struct region_budget *region_budget_find(struct region_watch *watch,
-                                         const struct region_config *config,
-                                         const char *region, uid_t uid) {
-  struct region_budget *budget = watch->budgets;
-  uid = config->users_given ? (uid_t)-1 : uid;
-  while (budget != NULL &&
-         (budget->uid != uid || strcmp(budget->name, region) != 0))
-    budget = budget->next;
-  if (budget != NULL || (budget = calloc(1, sizeof(*budget))) == NULL)
-    return budget;
-  sstrncpy(budget->name, region, sizeof(budget->name));
-  budget->config = config;
-  budget->uid = uid;
-  budget->log = &watch->log;
-  budget->new_row_ns = HOUR_NS / (uint64_t)config->max_new_rows;
-  budget->memory.pool = &watch->memory;
-  budget->values.pool = &watch->values;
-  budget->next = watch->budgets;
-  return watch->budgets = budget;
+static bool is_full(struct region_watch *watch,
+                    const struct region_title *title, uid_t uid) {
+  bool full = watch->files >= FILES_MAX ||
+              watch->producers_len >= FILES_KNOWN_MAX ||
+              count_of_user(watch, uid) >= FILES_OF_USER_MAX;
+  if (!full)
+    return false;
+  region_warn(region_about_host(watch),
+              "region %s and further regions are not read: at most %d files "
+              "are, and %d of a user. End producers, or use fewer of them.",
+              title->region, FILES_MAX, FILES_OF_USER_MAX);
+  watch->list_ns = 0; /* again in the next round */
+  return true;
 }
 
-/* Makes an instance. Returns NULL if out of memory. */
-static struct region_instance *make_instance(struct region_watch *watch,
-                                             const struct region_title *label,
-                                             const struct region_config *config,
-                                             const char *file, uid_t uid) {
+static void make_producer(struct region_watch *watch,
+                          struct region_instance *instance, const char *file,
+                          const struct stat *status) {
   const struct region_reader_options options = {
       .keep_from_children = true,
       .may_read = region_config_may_read,
-      .argument = (void *)config,
+      .argument = (void *)instance->budget->config,
   };
+  struct region_producer *producer = get_memory(watch, sizeof(*producer));
   struct region_reader *reader;
-  if (region_reader_open_file(&reader, file, &options) != 0)
-    return NULL;
-  struct region_budget *budget =
-      region_budget_find(watch, config, label->region, uid);
-  struct region_instance *instance = calloc(1, sizeof(*instance));
-  if (instance == NULL || budget == NULL) {
-    free(instance);
-    region_reader_close(reader);
-    return NULL;
+  if (producer == NULL ||
+      region_reader_open_file(&reader, file, &options) != 0) {
+    free(producer);
+    watch->list_ns = 0; /* again in the next round */
+    return;
   }
-  budget->instances++;
-  *instance = (struct region_instance){
-      .watch = watch, .reader = reader, .uid = uid, .budget = budget};
-  sstrncpy(instance->file, file, sizeof(instance->file));
-  sstrncpy(instance->name, label->instance, sizeof(instance->name));
-  snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
-           label->instance[0] != '\0' ? "@" : "", label->instance);
-  region_reader_use_allowance(reader, &budget->memory);
-  instance->next = watch->instances;
-  watch->instances = instance;
-  watch->instances_len++;
-  watch->places--;
-  watch->any_met = true;
-  return instance;
+  *producer = (struct region_producer){.watch = watch,
+                                       .instance = instance,
+                                       .key = key_of(file),
+                                       .inode = status->st_ino,
+                                       .uid = status->st_uid,
+                                       .reader = reader,
+                                       .met = true};
+  sstrncpy(producer->file, file, sizeof(producer->file));
+  region_reader_use_allowance(reader, &instance->budget->memory);
+  instance->files++;
+  watch->files++;
+  producer->next = watch->producers;
+  watch->producers = producer;
+  watch->producers_len++;
+  region_producer_refresh(producer);
+}
+
+/* Finds a place for a file that is not known. */
+static void meet_new(struct region_watch *watch, const char *file,
+                     const struct stat *status) {
+  struct region_title title;
+  if (!region_title_split(&title, file, region_title_length(file)) ||
+      strcmp(title.region, BOARD_NAME) == 0) /* <Load> reports it */
+    return;
+  const struct region_config *config =
+      region_config_of(&watch->options.config->regions, title.region);
+  if (config == NULL || !may_read(watch, &title, config, status->st_uid) ||
+      is_full(watch, &title, status->st_uid))
+    return;
+  struct region_budget *budget = find_budget(watch, config, title.region);
+  if (budget != NULL && !region_budget_admits(budget, status->st_uid))
+    return;
+  struct region_instance *instance =
+      budget != NULL ? find_name(watch, &title, budget) : NULL;
+  if (instance != NULL)
+    make_producer(watch, instance, file, status);
+}
+
+/* A file that is known under another name was renamed, and counts once. One
+ * that was refused is tried again if `tries` is set. */
+static void meet(struct region_watch *watch, const char *file,
+                 const struct stat *status, bool tries) {
+  struct region_producer **known = find_inode(watch, status->st_ino);
+  if (*known != NULL && !((*known)->refused && tries)) {
+    (*known)->met = true;
+    return;
+  }
+  if (*known != NULL)
+    remove_file(watch, known);
+  meet_new(watch, file, status);
+}
+
+static void meet_named(struct region_watch *watch, int directory,
+                       const char *file, bool tries) {
+  struct stat status;
+  if (region_title_length(file) > 0 &&
+      fstatat(directory, file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISREG(status.st_mode))
+    meet(watch, file, &status, tries);
 }
 
 /* ---------------------------------------------------------------------------
- * A scan of the directory
+ * The directory
  */
 
 static uint64_t ns_of(struct timespec time) {
   return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
-}
-
-static void meet(struct region_watch *watch, const struct region_title *label,
-                 const char *file, const struct stat *status) {
-  struct region_instance *instance = find_instance(watch, file);
-  const struct region_config *config =
-      region_config_of(&watch->options.config->regions, label->region);
-  if (instance == NULL && config != NULL &&
-      may_read(watch, label, config, status->st_uid) &&
-      has_place(watch, label, config, status->st_uid))
-    instance = make_instance(watch, label, config, file, status->st_uid);
-  if (instance != NULL)
-    instance->met = instance->found_anew = true;
-  else if (config != NULL &&
-           region_config_may_read(status->st_uid, (void *)config))
-    watch->directory_ns = 0; /* out of places or memory: again next time */
-}
-
-/* Files have the time of the last tick, so the time of a recent change says
- * nothing about what came after it. */
-static bool is_recent(uint64_t changed_ns) {
-  return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
-}
-
-static bool is_file(DIR *directory, const char *file, struct stat *status) {
-  return fstatat(dirfd(directory), file, status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISREG(status->st_mode);
-}
-
-bool region_watch_is_idle(const struct region_watch *watch) {
-  struct stat status;
-  if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->directory != NULL)
-    return false;
-  if (stat(region_runtime_dir(), &status) != 0)
-    return errno == ENOENT || watch->round > 0; /* the first round says why */
-  return ns_of(status.st_mtim) == watch->directory_ns;
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,
@@ -237,60 +320,109 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a file may have been added since the last scan began. */
-static bool may_have_changed(struct region_watch *watch) {
-  struct stat status;
-  if (stat(region_runtime_dir(), &status) != 0)
-    return true; /* begin_scan says why */
-  uint64_t changed_ns = ns_of(status.st_mtim);
-  if (changed_ns == watch->directory_ns)
-    return false;
-  watch->directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
-  bool is_listed = (status.st_mode & S_IROTH) != 0;
-  if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+static void tell_mode(struct region_watch *watch, unsigned mode) {
+  bool is_listed = (mode & S_IROTH) != 0;
+  if (is_listed || (mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
     region_warn(region_about_host(watch),
                 "any user may %s, because the mode of %s is %04o: run chmod "
                 "3770 %s.",
                 is_listed
                     ? "keep regions from being found, by the directory's lock"
                     : "replace the files of others",
-                region_runtime_dir(), (unsigned)status.st_mode & 07777,
-                region_runtime_dir());
-  return true;
+                region_runtime_dir(), mode & 07777, region_runtime_dir());
 }
 
-static void begin_scan(struct region_watch *watch) {
-  watch->directory = opendir(region_runtime_dir());
-  watch->places = count_places(watch);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    instance->met = false;
-  if (watch->directory == NULL) {
-    watch->directory_ns = 0;
-    tell_unreadable(watch);
-  }
+/* Asks to be told of changes, before the directory is listed. If it is another
+ * directory than before, asks once more. */
+static void ask_for_notices(struct region_watch *watch) {
+  if (watch->notices < 0)
+    watch->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (watch->notices >= 0)
+    (void)inotify_add_watch(watch->notices, region_runtime_dir(),
+                            COMES | GOES | IN_ONLYDIR);
 }
 
-static void end_scan(struct region_watch *watch) {
-  closedir(watch->directory);
-  watch->directory = NULL;
+/* Files have the time of the last tick, so the time of a recent change says
+ * nothing about what came after it. */
+static uint64_t time_of(const struct stat *status) {
+  uint64_t changed_ns = ns_of(status->st_mtim);
+  return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME) ? 0 : changed_ns;
 }
 
-/* Takes the next step of a scan. Returns false if there is nothing to do. */
-static bool go_on(struct region_watch *watch) {
-  struct region_title title;
+static void forget_unmet(struct region_watch *watch) {
+  for (struct region_producer **link = &watch->producers; *link != NULL;)
+    if (!(*link)->met && (*link)->inputs == NULL)
+      remove_file(watch, link);
+    else
+      link = &(*link)->next;
+}
+
+static void list(struct region_watch *watch) {
   struct stat status;
-  if (watch->directory == NULL)
+  const struct dirent *file;
+  bool tries = watch->list_ns != 0; /* not if the last list was incomplete */
+  ask_for_notices(watch);
+  watch->list_ns = watch->now.monotonic_ns;
+  watch->directory_ns = 0;
+  DIR *directory = opendir(region_runtime_dir());
+  if (directory == NULL || fstat(dirfd(directory), &status) != 0) {
+    tell_unreadable(watch);
+    watch->list_ns = 0; /* again in the next round */
+    return;
+  }
+  watch->directory_ns = time_of(&status);
+  tell_mode(watch, status.st_mode);
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    producer->met = false;
+  while ((file = readdir(directory)) != NULL)
+    meet_named(watch, dirfd(directory), file->d_name, tries);
+  closedir(directory);
+  forget_unmet(watch);
+}
+
+/* ---------------------------------------------------------------------------
+ * Notices
+ */
+
+static void go(struct region_watch *watch, const char *file) {
+  struct region_producer **link = find_file(watch, file);
+  if (*link == NULL)
+    return;
+  (*link)->met = false;
+  if ((*link)->inputs == NULL)
+    remove_file(watch, link); /* else its last counts are read first */
+}
+
+/* Returns false if notices were lost, or none can come. */
+static bool take_notice(struct region_watch *watch, int directory,
+                        const struct inotify_event *event) {
+  if (event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT))
     return false;
-  const struct dirent *file = readdir(watch->directory);
-  if (file == NULL)
-    end_scan(watch);
-  else if (region_title_split(&title, file->d_name,
-                              region_title_length(file->d_name)) &&
-           strcmp(title.region, BOARD_NAME) != 0 && /* <Load> reports it */
-           is_file(watch->directory, file->d_name, &status))
-    meet(watch, &title, file->d_name, &status);
+  if (event->len > 0 && event->mask & COMES)
+    meet_named(watch, directory, event->name, true);
+  if (event->len > 0 && event->mask & GOES)
+    go(watch, event->name);
   return true;
+}
+
+/* Returns false if the directory must be listed. */
+static bool take_notices(struct region_watch *watch) {
+  _Alignas(struct inotify_event) char buffer[1 << 14];
+  ssize_t size;
+  bool complete = watch->notices >= 0;
+  if (!complete)
+    return false;
+  int directory = open(region_runtime_dir(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  while ((size = read(watch->notices, buffer, sizeof(buffer))) > 0)
+    for (char *at = buffer; at < buffer + size;) {
+      const struct inotify_event *event = (const void *)at;
+      complete &= take_notice(watch, directory, event);
+      at += sizeof(*event) + event->len;
+    }
+  if (directory >= 0)
+    close(directory);
+  return complete && directory >= 0;
 }
 
 /* Logs in the first round which configured regions do not exist, because their
@@ -309,46 +441,39 @@ static void tell_absent(struct region_watch *watch) {
   }
 }
 
-/* If a scan that was begun before ends, what came since then is found by
- * another one. */
+/* True if the watch may become idle. */
+static bool is_needless(const struct region_watch *watch) {
+  return watch->options.config->regions.len == 0 && !watch->any_met;
+}
+
 void region_list_look(struct region_watch *watch) {
-  uint64_t end_ns =
-      region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
-  bool again = watch->directory != NULL;
-  if (!again && may_have_changed(watch))
-    begin_scan(watch);
-  for (size_t steps = 1;
-       steps % STEPS_AT_ONCE != 0 || region_watch_now_ns(watch) <= end_ns;
-       steps++) {
-    bool goes_on = go_on(watch);
-    if (!goes_on && !again)
-      break;
-    if (!goes_on && may_have_changed(watch))
-      begin_scan(watch);
-    again &= goes_on;
-  }
+  bool complete = take_notices(watch);
+  if (!complete || watch->list_ns == 0 ||
+      watch->now.monotonic_ns - watch->list_ns >= LIST_NS ||
+      (watch->directory_ns == 0 && is_needless(watch)))
+    list(watch);
   tell_absent(watch);
+}
+
+bool region_watch_is_idle(const struct region_watch *watch) {
+  struct stat status;
+  if (!is_needless(watch))
+    return false;
+  if (stat(region_runtime_dir(), &status) != 0)
+    return errno == ENOENT || watch->round > 0; /* the first round says why */
+  return ns_of(status.st_mtim) == watch->directory_ns;
 }
 
 /* ---------------------------------------------------------------------------
  * Forgetting
  */
 
-/* An instance stays as long as its file does, which this process may not be
- * allowed to remove, so that its counts are not counted again. */
 void region_list_forget(struct region_watch *watch) {
-  for (struct region_instance **link = &watch->instances; *link != NULL;) {
-    const struct region_instance *instance = *link;
-    bool is_dropped =
-        instance->removed &&
-        (instance->replaced || watch->instances_len > INSTANCES_MAX);
-    bool is_kept =
-        instance->met ||
-        (!is_dropped &&
-         watch->now.monotonic_ns - instance->served_ns < REGION_FORGET_NS);
-    if (is_kept)
+  forget_unmet(watch);
+  for (struct region_instance **link = &watch->instances; *link != NULL;)
+    if ((*link)->files > 0 ||
+        watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
       link = &(*link)->next;
     else
-      remove_instance(watch, link);
-  }
+      remove_name(watch, link);
 }

@@ -30,25 +30,21 @@ static struct region_log_line *find(struct region_log *log, uint64_t key) {
   return oldest;
 }
 
-/* True if the user's regions may cause another line. */
-static bool has_room(const struct region_log *log, uid_t uid) {
-  size_t lines = 0, of_user = 0;
-  for (size_t i = 0; i < REGION_LOG_KNOWN; i++) {
-    bool counts = is_recent(log, log->known[i].said_ns);
-    lines += counts;
-    of_user += counts && log->known[i].uid == uid;
-  }
-  return lines + of_user < REGION_LOG_LINES;
+static bool has_room(const struct region_log *log) {
+  size_t lines = 0;
+  for (size_t i = 0; i < REGION_LOG_KNOWN; i++)
+    lines += is_recent(log, log->known[i].said_ns);
+  return lines < REGION_LOG_LINES;
 }
 
 static bool takes(struct region_about about, uint64_t key) {
   struct region_log *log = about.log;
   struct region_log_line *line = find(log, key);
   bool known = key != 0 && line->key == key && is_recent(log, line->seen_ns);
-  bool room = (!known || line->said_ns == 0) && has_room(log, about.uid);
+  bool room = (!known || line->said_ns == 0) && has_room(log);
   log->left_out += !known && !room;
   if (!known)
-    *line = (struct region_log_line){.key = key, .uid = about.uid};
+    *line = (struct region_log_line){.key = key};
   line->seen_ns = log->now_ns;
   if (room)
     line->said_ns = log->now_ns;

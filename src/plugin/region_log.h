@@ -7,8 +7,7 @@
 
 #include "plugin.h"
 
-/* How many messages are logged in an hour. No user's regions cause more of them
- * than remain for others. */
+/* How many messages are logged in an hour. */
 #define REGION_LOG_LINES 99
 /* How many conditions are remembered. A condition that persists is logged once:
  * it must not have been reported for an hour before it is logged again. */
@@ -19,16 +18,14 @@ struct region_log {
   struct region_log_line {
     uint64_t key;              /* of format and names; 0: an event */
     uint64_t said_ns, seen_ns; /* last logged, last reported; 0: never */
-    uid_t uid;
   } known[REGION_LOG_KNOWN];
   uint64_t left_out, summed_up_ns;
 };
 
-/* Who a message is about. Two messages with the same format and names are about
- * the same condition. */
+/* What a message is about. Two messages with the same format and names are
+ * about the same condition. */
 struct region_about {
   struct region_log *log;
-  uid_t uid;
   const char *region, *part; /* part: a table; NULL: the whole region */
 };
 

@@ -14,55 +14,6 @@
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
- * Up-down counters, gauges and states
- */
-
-static void combine_row(const struct region_sum *sum,
-                        struct region_sum_row *row,
-                        const struct region_object *object) {
-  bool first = row->parts == 0;
-  uint32_t copies = row == sum->other ? 1 : sum->copies;
-  for (uint32_t copy = 0; copy < copies; copy++)
-    for (uint32_t n = 0; n < sum->present.len; n++) {
-      const struct region_column *column = &sum->present.list[n];
-      size_t at = (size_t)copy * sum->columns + column->column;
-      size_t base = (size_t)object->copies * sum->columns;
-      region_sum_combine(sum, column, &row->now[at],
-                         object->last[at] - object->last[base + at], first);
-    }
-  row->parts++;
-}
-
-/* Combines those of all live objects into their rows, and those of the others
- * into `other`. */
-static void gather(struct region_sum *sum) {
-  struct region_sum_row *other = sum->other;
-  const struct region_columns *present = &sum->present;
-  other->parts = 0;
-  for (size_t i = 0; i < sum->len; i++)
-    sum->rows[i]->parts = 0;
-  if (present->len == 0)
-    return;
-  for (uint32_t n = 0; n < present->len; n++)
-    other->now[present->list[n].column] = 0;
-  for (struct region_input *input = sum->inputs; input != NULL;
-       input = input->next_of_sum) {
-    for (uint32_t n = 0; n < present->len && input->has_present; n++)
-      region_sum_combine(
-          sum, &present->list[n], &other->now[present->list[n].column],
-          input->present[present->list[n].column], other->parts == 0);
-    other->parts += input->has_present;
-    for (size_t p = 0; p < input->objects.len; p++) {
-      struct region_object *object = input->objects.list[p];
-      if (object->row != NULL && !object->is_chosen)
-        combine_row(sum, object->row->shown ? object->row : other, object);
-    }
-  }
-  if (sum->ranks_by != NULL && other->parts == 0)
-    other->parts = 1; /* its gauges are 0 */
-}
-
-/* ---------------------------------------------------------------------------
  * One field of one copy
  */
 
@@ -245,10 +196,10 @@ static void end_put(struct region_sum *sum, const bool *cores,
     if (sum->ranks_by == NULL && row->objects == 0 &&
         !region_sum_row_owes(sum, row))
       region_sum_hide(sum, row);
-    if (!row->put_now)
-      continue;
-    row->put = sum->puts + 1;
-    row->since_ns = now_ns + 1000; /* after this point */
+    if (row->put_now)
+      row->put = sum->puts + 1;
+    if (row->put_now || row->objects > 0)
+      row->since_ns = now_ns + 1000; /* after this point */
   }
   if (sum->other->shown)
     sum->other->put = sum->puts + 1;
@@ -285,6 +236,20 @@ static void put_table(struct put *put, const bool *cores) {
   } while (from < sum->len);
 }
 
+/* With Top, the gauges of `other` are 0 if it has no row. */
+static void prepare_other(struct region_sum *sum) {
+  struct region_sum_row *other = sum->other;
+  if (other->read_in != sum->pass) {
+    for (uint32_t n = 0; n < sum->present.len; n++)
+      other->now[sum->present.list[n].column] = 0;
+    other->parts = sum->ranks_by != NULL;
+  }
+  if (!other->shown && sum->puts > 0)
+    other->since_ns = sum->put_ns;
+  other->shown |= region_sum_row_owes(sum, other) ||
+                  (other->parts > 0 && sum->present.len > 0 && !sum->single);
+}
+
 void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
   uint64_t now_ns = watch->now.stamp_ns;
   bool cores[sum->core_count + 1];
@@ -293,24 +258,19 @@ void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
                     .now = NS_TO_CDTIME_T(now_ns),
                     .before = NS_TO_CDTIME_T(sum->put_ns + 1000)};
   region_sum_choose(sum);
-  gather(sum);
+  prepare_other(sum);
   charge(sum, cores);
-  if (!sum->other->shown && sum->puts > 0)
-    sum->other->since_ns = sum->put_ns;
-  sum->other->shown |= region_sum_row_owes(sum, sum->other) ||
-                       (sum->other->parts > 0 && !sum->single);
-  for (size_t i = 0; i < sum->len; i++)
-    sum->rows[i]->put_now =
-        !is_unused(sum) &&
-        (sum->rows[i]->shown || region_sum_row_owes(sum, sum->rows[i]));
+  for (size_t i = 0; i < sum->len; i++) {
+    struct region_sum_row *row = sum->rows[i];
+    row->parts = row->read_in == sum->pass ? row->parts : 0;
+    row->put_now =
+        !is_unused(sum) && (row->shown || region_sum_row_owes(sum, row));
+  }
   put_table(&put, cores);
   end_put(sum, cores, now_ns);
   sum->puts++;
   sum->put_ns = now_ns;
   sum->is_new = false;
-  for (struct region_input *input = sum->inputs; input != NULL;
-       input = input->next_of_sum)
-    input->awaits_put = false;
   region_sum_rest(sum);
   region_sum_forget(sum);
 }

@@ -123,7 +123,7 @@ void region_sum_deny(struct region_sum *sum, uint64_t rows) {
   struct region_budget *budget = sum->budget;
   if (rows == 0)
     return;
-  sum->inputs->instance->watch->new_rows_left_out += rows;
+  sum->inputs->producer->watch->new_rows_left_out += rows;
   budget->denied_ns = budget->log->now_ns;
   sstrncpy(budget->denied_in, sum->table, sizeof(budget->denied_in));
 }
@@ -198,22 +198,19 @@ void region_sum_combine(const struct region_sum *sum,
         value);
 }
 
-enum region_growth region_row_count(const struct region_sum *sum,
-                                    struct region_sum_row *row, uint32_t copy,
-                                    uint64_t *last, const uint64_t *cells) {
+enum region_grown region_row_count(const struct region_sum *sum,
+                                   struct region_sum_row *row, uint32_t copy,
+                                   uint64_t *last, const uint64_t *cells) {
   size_t at = (size_t)copy * sum->columns;
-  enum region_growth worst = REGION_GREW;
+  enum region_grown worst = REGION_GREW;
   for (uint32_t n = 0; n < sum->counters.len; n++) {
     uint32_t c = sum->counters.list[n].column;
-    uint64_t grown = cells[c] - last[c];
-    if ((int64_t)grown < 0) {
-      worst = MAX(worst, cells[c] < last[c] ? REGION_FELL : REGION_LEAPT);
+    enum region_grown grown = region_grown(cells[c], last[n]);
+    worst = MAX(worst, grown);
+    if (grown != REGION_GREW)
       continue;
-    }
-    last[c] = cells[c];
-    row->now[at + c] += grown;
-    if (row != sum->other)
-      sum->other->now[at + c] -= grown;
+    row->now[at + c] += cells[c] - last[n];
+    last[n] = cells[c];
   }
   return worst;
 }
@@ -248,6 +245,7 @@ void region_sum_forget(struct region_sum *sum) {
   for (size_t i = 0; i < sum->len; i++) {
     struct region_sum_row *row = sum->rows[i];
     if (kept >= most && !row->shown && row->objects == 0 &&
+        (row->contended == 0 || row->contended + 2 < sum->puts) &&
         !region_sum_row_owes(sum, row))
       free_row(sum, row);
     else
@@ -377,10 +375,14 @@ static void choose_columns(struct region_sum *sum) {
       sum->values += field->bounds->len + 1;
     if (!field->wanted && field != sum->ranks_by && !sum->is_core)
       continue;
+    if (field == sum->ranks_by)
+      sum->rank_at = columns->len;
     for (uint32_t c = 0; c < field->cells; c++)
       columns->list[columns->len++] =
           (struct region_column){.column = field->column + c, .field = f};
   }
+  if (sum->ranks_by != NULL && sum->ranks_by->kind != PERCORE_COUNTER)
+    sum->rank_at += sum->counters.len;
 }
 
 static void expect_field(const struct region_sum *sum, const char *option,
@@ -573,6 +575,7 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
   memcpy(sum->core_put, from->core_put,
          MIN(sum->core_count, from->core_count) * sizeof(*sum->core_put));
   sum->put_ns = from->put_ns;
+  sum->read_ns = from->read_ns;
   sum->other->shown |= from->other->shown;
   inherit_row(sum, sum->other, from, from->other);
   for (size_t i = 0; i < from->len; i++) {

@@ -38,29 +38,21 @@ static int compare_rights(const void *a, const void *b) {
  * Candidates of an input
  */
 
-void region_candidates_drop(struct region_input *input, size_t from) {
-  for (size_t i = from; i < input->candidates.len; i++)
-    region_object_free(input, input->candidates.list[i]);
-  input->candidates.len = MIN(from, input->candidates.len);
-}
-
 static int by_weight(const void *a, const void *b) {
-  const struct region_object *x = *(struct region_object *const *)a;
-  const struct region_object *y = *(struct region_object *const *)b;
+  const struct region_candidate *x = a, *y = b;
   return x->weight != y->weight
              ? (x->weight < y->weight ? 1 : -1)
              : (x->number > y->number) - (x->number < y->number);
 }
 
 void region_candidates_cut(struct region_input *input) {
-  struct region_objects *candidates = &input->candidates;
-  size_t most = input->sum->config->top;
-  if (candidates->len > 0)
-    qsort(candidates->list, candidates->len, sizeof(*candidates->list),
-          by_weight);
-  if (candidates->len >= most)
-    input->least = candidates->list[most - 1]->weight;
-  region_candidates_drop(input, most);
+  struct region_candidate *list = input->candidates;
+  size_t most = input->candidates_most;
+  if (input->candidates_len > 0)
+    qsort(list, input->candidates_len, sizeof(*list), by_weight);
+  if (input->candidates_len >= most && most > 0)
+    input->least = list[most - 1].weight;
+  input->candidates_len = MIN(input->candidates_len, most);
 }
 
 /* ---------------------------------------------------------------------------
@@ -69,19 +61,47 @@ void region_candidates_cut(struct region_input *input) {
 
 /* Finds the row of a candidate, and adds the candidate's weight to it. */
 static void propose(struct region_input *input,
-                    struct region_object *candidate) {
+                    struct region_candidate *candidate) {
   char name[REGION_ROW_NAME_SIZE];
-  uint32_t before = input->marks.candidate_in[candidate->number];
-  if (!region_reader_row_name(input->instance->reader, input->number,
-                              candidate->number, candidate->generation, name))
+  uint64_t generation = (uint64_t)candidate->incarnation << 32;
+  if (!region_reader_row_name(input->producer->reader, input->number,
+                              candidate->number, generation, name))
     return;
   candidate->row = region_sum_find(input->sum, name, true);
   if (candidate->row == NULL)
     return;
   candidate->row->contends = true;
-  candidate->row->again |= before != 0 && before + 2 >= input->scans;
+  candidate->row->again = candidate->row->contended != 0 &&
+                          candidate->row->contended + 1 >= input->sum->puts;
   candidate->row->weight =
       region_weights_add(candidate->row->weight, candidate->weight);
+}
+
+/* Hides a row, whose present values are then among those of `other`. */
+static void lose_place(struct region_sum *sum, struct region_sum_row *row) {
+  struct region_sum_row *other = sum->other;
+  if (row->shown && row->parts > 0 && row->read_in == sum->pass) {
+    other->parts = other->read_in == sum->pass ? other->parts : 0;
+    other->read_in = sum->pass;
+    for (uint32_t n = 0; n < sum->present.len; n++) {
+      uint32_t c = sum->present.list[n].column;
+      region_sum_combine(sum, &sum->present.list[n], &other->now[c],
+                         row->now[c], other->parts == 0);
+    }
+    other->parts++;
+  }
+  region_sum_hide(sum, row);
+}
+
+/* A candidate that no shown row is clearly less than has no right before others
+ * to a free place. */
+static void forget_weak(struct region_sum_row **rows, size_t len) {
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < len; i++)
+    if (rows[i]->shown)
+      least = MIN(least, rows[i]->weight);
+  for (size_t i = 0; i < len; i++)
+    rows[i]->again &= strength_of(rows[i]) > least;
 }
 
 /* Ranks the rows that compete, and shows the first of them, but no more new
@@ -92,6 +112,7 @@ static void choose(struct region_sum *sum) {
   for (size_t i = 0; i < sum->len; i++)
     if (sum->rows[i]->shown || sum->rows[i]->contends)
       rows[len++] = sum->rows[i];
+  forget_weak(rows, len);
   if (len > 0)
     qsort(rows, len, sizeof(*rows), compare_rights);
   size_t new_rows = region_sum_new_rows(sum, MIN(len, sum->config->top));
@@ -103,32 +124,27 @@ static void choose(struct region_sum *sum) {
       new_rows -= is_new;
       rows[kept++] = rows[i];
     } else
-      region_sum_hide(sum, rows[i]);
+      lose_place(sum, rows[i]);
   }
   region_sum_deny(sum, denied);
   for (size_t i = 0; i < kept; i++)
     if (!rows[i]->shown && region_sum_show(sum, rows[i])) {
-      rows[i]->since_ns = sum->inputs->instance->watch->now.stamp_ns;
+      rows[i]->since_ns = sum->inputs->producer->watch->now.stamp_ns;
       sum->names_shown++;
     }
 }
 
-/* Tracks the candidates whose rows are shown now. Remembers the others, because
- * they compete if they are candidates again soon. */
+/* Lets the candidates count whose rows are shown now. Remembers the others,
+ * because they compete if they are candidates again soon. */
 static void conclude(struct region_input *input) {
-  for (size_t i = 0; i < input->candidates.len; i++) {
-    struct region_object *candidate = input->candidates.list[i];
-    struct region_sum_row *row = candidate->row;
-    candidate->row = NULL;
-    if (row != NULL && row->shown) {
-      candidate->is_chosen = true;
-      (void)region_object_show(input, candidate, row);
-      continue;
-    }
-    input->marks.candidate_in[candidate->number] = input->scans;
-    region_object_free(input, candidate);
+  for (size_t i = 0; i < input->candidates_len; i++) {
+    struct region_candidate *candidate = &input->candidates[i];
+    if (candidate->row != NULL && candidate->row->shown)
+      region_input_assign(input, candidate->number, candidate->row);
+    else if (candidate->row != NULL)
+      candidate->row->contended = input->sum->puts + 1;
   }
-  input->candidates.len = 0;
+  input->candidates_len = 0;
 }
 
 void region_sum_choose(struct region_sum *sum) {
@@ -140,8 +156,9 @@ void region_sum_choose(struct region_sum *sum) {
       region_sum_hide(sum, sum->rows[i]);
   for (input = sum->inputs; input != NULL; input = input->next_of_sum) {
     region_candidates_cut(input);
-    for (size_t i = 0; i < input->candidates.len; i++)
-      propose(input, input->candidates.list[i]);
+    for (size_t i = 0; i < input->candidates_len; i++)
+      propose(input, &input->candidates[i]);
+    region_reader_pause(input->producer->reader);
   }
   choose(sum);
   for (input = sum->inputs; input != NULL; input = input->next_of_sum)

@@ -9,13 +9,12 @@
 
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* time between refreshes of the topology */
-/* How long reading the region of an ended producer may take. The time is
- * limited because a successor may be waiting. */
-#define ENDING_NS (30 * NS_PER_S)
 /* On a busy host, a round may end this long after its timestamp. If a producer
  * claims to have started even later, its clock is that of another time
  * namespace. */
 #define ROUND_NS UINT64_C(10000000000)
+/* How long a region is read before the next region's turn. */
+#define TURN_NS UINT64_C(1000000)
 
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
@@ -25,6 +24,7 @@ region_watch_new(const struct region_watch_options *options,
     return NULL;
   watch->options = *options;
   watch->after_boottime_ns = began_boottime_ns - options->interval_ns;
+  watch->notices = -1;
   size_t values = (size_t)options->config->max_values;
   watch->memory = (struct region_pool){
       .max = (size_t)options->config->max_memory, .own = 1 << 20};
@@ -33,10 +33,10 @@ region_watch_new(const struct region_watch_options *options,
 }
 
 static void for_each(struct region_watch *watch,
-                     void (*act)(struct region_instance *)) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    act(instance);
+                     void (*act)(struct region_producer *)) {
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    act(producer);
 }
 
 /* ---------------------------------------------------------------------------
@@ -48,186 +48,139 @@ static bool is_reported(const struct region_sum *sum) {
          (sum->budget->config->report_host || sum->copies > 1);
 }
 
-/* Returns the list element that points to the sum, or NULL. The sum may be that
- * of another user's region of the same name. */
-static struct region_sum **find_sum(const struct region_instance *instance,
-                                    const char *name, const char *table) {
-  struct region_sum **found = NULL;
-  for (struct region_budget *budget = instance->watch->budgets; budget != NULL;
-       budget = budget->next)
-    for (struct region_sum **link = &budget->sums;
-         strcmp(budget->name, instance->budget->name) == 0 && *link != NULL;
-         link = &(*link)->next)
-      if (strcmp((*link)->instance, name) == 0 &&
-          strcmp((*link)->table, table) == 0 &&
-          (found == NULL || budget == instance->budget))
-        found = link;
-  return found;
+/* Returns the list element that points to the sum, or NULL. */
+static struct region_sum **find_sum(struct region_budget *budget,
+                                    const char *instance, const char *table) {
+  struct region_sum **link = &budget->sums;
+  while (*link != NULL && (strcmp((*link)->instance, instance) != 0 ||
+                           strcmp((*link)->table, table) != 0))
+    link = &(*link)->next;
+  return *link != NULL ? link : NULL;
 }
 
 /* True if the sum must not yet be replaced by a sum with other fields, because
  * its last counts must still be read or dispatched. */
 static bool must_wait(const struct region_sum *sum) {
-  bool ending = false;
+  return sum->inputs != NULL || sum->is_new || region_sum_owes(sum);
+}
+
+/* Returns a live producer whose table is added to the sum: one of another name
+ * if there is any; NULL: none. */
+static const struct region_producer *
+find_live(const struct region_sum *sum, const struct region_producer *but) {
+  const struct region_producer *found = NULL;
   for (const struct region_input *input = sum->inputs; input != NULL;
        input = input->next_of_sum)
-    ending |= input->ending;
-  return ending || sum->open > 0 || sum->is_new || region_sum_owes(sum);
+    if (input->producer != but && region_producer_is_alive(input->producer) &&
+        (found == NULL || found->instance == but->instance))
+      found = input->producer;
+  return found;
 }
 
-/* True if another live instance is added to the sum. */
-static bool is_shared(const struct region_sum *sum,
-                      const struct region_instance *but) {
-  const struct region_input *input = sum->inputs;
-  while (input != NULL &&
-         (input->instance == but || !region_instance_is_alive(input->instance)))
-    input = input->next_of_sum;
-  return input != NULL;
-}
-
-static void refuse_table(struct region_input *input, const char *name,
-                         const char *why) {
+/* Leaves a table out. `part` is what the reason is about: the table or, if it
+ * is NULL, the region, of which further tables are not named. */
+static void refuse_table(struct region_input *input, const char *part,
+                         const char *name, const char *why) {
   input->from_zero &= !input->left_out_once;
   input->left_out_once = true;
-  region_warn(region_about(input->instance, name),
-              "region %s: table %s is left out%s", input->instance->label, name,
-              why);
+  region_warn(region_about(input->producer->instance, part),
+              "region %s: table %s is left out%s",
+              input->producer->instance->label, name, why);
 }
 
 /* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
- * place of *replaced, which has other fields or was another user's. Returns
- * NULL if out of memory. */
-static struct region_sum *make_sum(const struct region_instance *instance,
+ * place of *replaced, which has other fields. Returns NULL if out of memory. */
+static struct region_sum *make_sum(const struct region_producer *producer,
                                    uint32_t t, const char *name,
                                    struct region_sum **replaced) {
   const struct region_directory *directory =
-      region_reader_directory(instance->reader);
+      region_reader_directory(producer->reader);
   struct region_sum *before = replaced != NULL ? *replaced : NULL;
   struct region_sum *sum = region_sum_new(directory, t, name,
                                           before != NULL && before->tsc_hz != 0
                                               ? before->tsc_hz
                                               : directory->header.tsc_hz,
-                                          instance->budget);
+                                          producer->instance->budget);
   if (sum == NULL)
     return NULL;
   if (before != NULL) {
     region_sum_inherit(sum, before);
-    while (before->inputs != NULL)
-      region_input_leave(before->inputs);
     *replaced = before->next;
     region_sum_free(before);
   }
-  sum->next = instance->budget->sums;
-  return instance->budget->sums = sum;
-}
-
-/* Returns the user who has the region's series without a suffix, or NULL if the
- * instance's user may have them. They stay with a user as long as any of its
- * counts are kept. If nobody has them, which is so when collectd starts, the
- * user with the lowest uid gets them. */
-static const struct region_budget *
-find_owner(const struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
-  const struct region_budget *own = instance->budget;
-  for (const struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    if (budget != own && strcmp(budget->name, own->name) == 0 &&
-        budget->sums != NULL && !budget->is_apart)
-      return budget;
-  for (const struct region_instance *other = watch->instances; other != NULL;
-       other = other->next)
-    if (other->budget != own && strcmp(other->budget->name, own->name) == 0 &&
-        other->uid < instance->uid && other->health != REGION_DEAD &&
-        other->complaint == 0 && !other->budget->is_apart)
-      return other->budget;
-  return NULL;
-}
-
-/* Decides whether the series of a user's region have a suffix, because those
- * without are another user's. */
-static void set_apart(const struct region_instance *instance,
-                      const char *suffix) {
-  const struct region_budget *owner = find_owner(instance);
-  instance->budget->is_apart = owner != NULL;
-  if (owner != NULL)
-    region_warn(region_about(instance, NULL),
-                "region %s is served by users %u and %u: the counts of user %u "
-                "are reported apart, as all@%s. To sum them, name both users "
-                "in AllowUser.",
-                instance->budget->name, (unsigned)owner->uid,
-                (unsigned)instance->uid, (unsigned)instance->uid, suffix);
+  sum->next = producer->instance->budget->sums;
+  return producer->instance->budget->sums = sum;
 }
 
 /* Adds input t to its sum, which is created if necessary. A sum with other
- * fields is replaced, unless another live instance uses it: then the input is
- * left out while that instance lives. */
-static void join(struct region_instance *instance, uint32_t t) {
+ * fields is replaced, unless another live producer uses it: an older one of the
+ * same name will end, and is waited for; beside another instance, the input is
+ * left out. */
+static void join(struct region_producer *producer, uint32_t t) {
   const struct region_directory *directory =
-      region_reader_directory(instance->reader);
-  struct region_input *input = &instance->inputs[t];
+      region_reader_directory(producer->reader);
+  const struct region_instance *instance = producer->instance;
+  struct region_input *input = &producer->inputs[t];
+  struct region_budget *budget = instance->budget;
   const char *table_name = directory->described[t].name;
-  char uid[32]; /* no instance has this name */
-  snprintf(uid, sizeof(uid), "uid@%u", (unsigned)instance->uid);
-  const char *suffix = instance->name[0] != '\0' ? instance->name : uid;
-  const char *name = instance->name;
-  if (!instance->budget->config->report_per_instance) {
-    if (instance->budget->sums == NULL && instance->watch->directory != NULL)
-      return; /* other users' sockets may follow */
-    if (instance->budget->sums == NULL)
-      set_apart(instance, suffix);
-    name = instance->budget->is_apart ? suffix : "";
-  }
-  struct region_sum **found = find_sum(instance, name, table_name);
-  bool shared = found != NULL && is_shared(*found, instance);
-  bool fits = found != NULL && (*found)->budget == instance->budget &&
-              region_sum_fits(*found, directory, t);
-  if (!fits && shared) {
+  const char *name = budget->config->report_per_instance ? instance->name : "";
+  struct region_sum **found = find_sum(budget, name, table_name);
+  bool fits = found != NULL && region_sum_fits(*found, directory, t);
+  const struct region_producer *other =
+      found != NULL && !fits ? find_live(*found, producer) : NULL;
+  if (other != NULL && other->instance != instance) {
     refuse_table(
-        input, table_name,
+        input, table_name, table_name,
         ", because its fields differ from those of other instances; set "
         "ReportPerInstance true to report it.");
     return;
   }
   if (!fits && found != NULL && must_wait(*found))
     return;
-  struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
+  struct region_sum *sum = fits ? *found : make_sum(producer, t, name, found);
   if (sum != NULL && region_sum_begin(sum)) {
     input->sum = sum;
     input->next_of_sum = sum->inputs;
     sum->inputs = input;
+    sum->unread++;
   } else
     refuse_table(
-        input, table_name,
-        ": MaxMemory or MaxValues leave too little for it; raise them.");
+        input, NULL, table_name,
+        ": MaxMemory or MaxValues leave too little for it, and perhaps for "
+        "further tables; raise them.");
 }
 
 /* ---------------------------------------------------------------------------
  * One producer
  */
 
-void region_instance_free_inputs(struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    region_input_leave(&instance->inputs[t]);
-  free(instance->inputs);
-  instance->inputs = NULL;
-  instance->input_count = 0;
+void region_producer_free_inputs(struct region_producer *producer) {
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    region_input_leave(&producer->inputs[t]);
+  free(producer->inputs);
+  producer->inputs = NULL;
+  producer->input_count = producer->next_table = 0;
+  producer->ended = false;
+}
+
+/* CLOCK_BOOTTIME */
+static uint64_t started_ns(const struct region_producer *producer) {
+  return region_reader_directory(producer->reader)->header.start_boottime_ns;
 }
 
 /* True if none of the producer's counts have been reported: it started after
  * the watch. */
-static bool is_new_producer(const struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
-  uint64_t start_ns =
-      region_reader_directory(instance->reader)->header.start_boottime_ns;
+static bool is_new_producer(const struct region_producer *producer) {
+  const struct region_watch *watch = producer->watch;
+  uint64_t start_ns = started_ns(producer);
   return start_ns >= watch->after_boottime_ns &&
          start_ns <= watch->now.boottime_ns + ROUND_NS;
 }
 
 /* Returns the CLOCK_REALTIME when the producer started, at most the present. */
-static uint64_t start_of(const struct region_instance *instance) {
-  const struct region_moment *now = &instance->watch->now;
-  uint64_t start_ns =
-      region_reader_directory(instance->reader)->header.start_boottime_ns;
+static uint64_t start_of(const struct region_producer *producer) {
+  const struct region_moment *now = &producer->watch->now;
+  uint64_t start_ns = started_ns(producer);
   uint64_t age_ns =
       now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
   return age_ns < now->stamp_ns ? now->stamp_ns - age_ns : 1;
@@ -241,58 +194,37 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   *last = now;
 }
 
-/* Reads, once in a round, the workers and what the producer refused. */
-static void read_workers(struct region_instance *instance) {
-  struct region_watch *watch = instance->watch;
+/* Reads the workers, and what the producer refused. */
+static void read_workers(struct region_producer *producer) {
+  struct region_watch *watch = producer->watch;
+  const struct region_config *config = producer->instance->budget->config;
+  struct region_found *found = &producer->instance->found;
   uint64_t adds = 0;
-  if (instance->counted_in == watch->round)
-    return;
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    adds += region_reader_adds_refused(instance->reader, t);
-  if (instance->counted_in == 0 && !instance->from_zero) {
-    instance->attaches_refused = region_reader_attach_refused(instance->reader);
-    instance->adds_refused = adds;
+  bool is_first = producer->workers.read_ns == 0;
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    adds += region_reader_adds_refused(producer->reader, t);
+  if (is_first && !producer->from_zero) {
+    producer->attaches_refused = region_reader_attach_refused(producer->reader);
+    producer->adds_refused = adds;
   }
-  follow_count(region_reader_attach_refused(instance->reader),
-               &instance->attaches_refused, &watch->attaches_refused);
-  follow_count(adds, &instance->adds_refused, &watch->adds_refused);
-  watch->useful.host |= instance->budget->config->report_host;
-  (void)region_workers_read(&instance->workers, instance->reader,
+  follow_count(region_reader_attach_refused(producer->reader),
+               &producer->attaches_refused, &watch->attaches_refused);
+  follow_count(adds, &producer->adds_refused, &watch->adds_refused);
+  region_health_refusals(producer);
+  watch->useful.host |= config->report_host;
+  (void)region_workers_read(&producer->workers, producer->reader,
                             watch->now.monotonic_ns, percore_tsc(),
-                            instance->from_zero ? watch->useful.since_tsc : 0);
-  region_useful_add(&watch->useful, &instance->workers,
-                    instance->budget->config->report_per_core !=
-                        REGION_PER_CORE_NONE);
-  instance->counted_in = watch->round;
+                            producer->from_zero ? watch->useful.since_tsc : 0);
+  region_useful_add(&watch->useful, &producer->workers,
+                    config->report_per_core != REGION_PER_CORE_NONE);
+  found->polling += region_workers_polling(&producer->workers);
+  found->stuck += region_workers_stuck(&producer->workers);
 }
 
-/* What beginning to read a table costs, in cells. */
-#define CELLS_PER_BEGIN 4096
-
-/* Begins to read the next table. */
-static void begin_next(struct region_instance *instance, uint64_t *cells_left) {
-  struct region_input *input = &instance->inputs[instance->begun];
-  if (input->sum == NULL)
-    join(instance, instance->begun); /* or tries again in the next round */
-  if (input->sum != NULL && is_reported(input->sum))
-    region_input_begin(input);
-  else if (input->sum != NULL || input->left_out_once)
-    input->ending = false;
-  instance->begun++;
-  *cells_left -= MIN(*cells_left, CELLS_PER_BEGIN + input->objects.len);
-}
-
-/* Reads the workers, and begins a scan of all tables if none is underway. */
-static void begin_scan(struct region_instance *instance) {
-  read_workers(instance);
-  if (instance->begun == instance->input_count)
-    instance->begun = 0;
-}
-
-static void warn_of_unknown_tables(const struct region_instance *instance) {
+static void warn_of_unknown_tables(const struct region_producer *producer) {
   const struct region_directory *directory =
-      region_reader_directory(instance->reader);
-  const struct region_config *config = instance->budget->config;
+      region_reader_directory(producer->reader);
+  const struct region_config *config = producer->instance->budget->config;
   for (size_t i = 0; config->name != NULL && i < config->tables_len; i++) {
     const char *name = config->tables[i].name;
     uint32_t t = 0;
@@ -300,216 +232,45 @@ static void warn_of_unknown_tables(const struct region_instance *instance) {
            strcmp(directory->described[t].name, name) != 0)
       t++;
     if (t == directory->table_count)
-      region_warn(region_about(instance, name),
+      region_warn(region_about(producer->instance, name),
                   "Table \"%s\" is ignored: region %s has no such table.", name,
                   config->name);
   }
 }
 
-static void came(struct region_instance *instance) {
-  uint32_t tables = region_reader_directory(instance->reader)->table_count;
-  struct region_watch *watch = instance->watch;
-  instance->uid = region_reader_uid(instance->reader);
-  instance->counted_in = instance->read_in = 0;
-  instance->attaches_refused = instance->adds_refused = 0;
-  region_workers_forget(&instance->workers);
-  region_instance_free_inputs(instance);
-  struct region_budget *budget = region_budget_find(
-      watch, instance->budget->config, instance->budget->name, instance->uid);
-  instance->inputs = calloc(tables, sizeof(*instance->inputs));
-  if (instance->inputs == NULL || budget == NULL) {
-    region_instance_free_inputs(instance); /* tries again in the next round */
+static void came(struct region_producer *producer) {
+  uint32_t tables = region_reader_directory(producer->reader)->table_count;
+  if (!region_budget_admits(producer->instance->budget,
+                            region_reader_uid(producer->reader)))
     return;
-  }
-  instance->from_zero = is_new_producer(instance);
-  instance->budget->instances--;
-  instance->budget = budget;
-  budget->instances++;
-  region_reader_use_allowance(instance->reader, &budget->memory);
-  instance->input_count = instance->begun = tables;
+  producer->inputs = calloc(tables, sizeof(*producer->inputs));
+  if (producer->inputs == NULL)
+    return; /* tries again in the next round */
+  producer->from_zero = is_new_producer(producer);
+  producer->input_count = producer->next_table = tables;
   for (uint32_t t = 0; t < tables; t++)
-    instance->inputs[t] =
-        (struct region_input){.instance = instance,
+    producer->inputs[t] =
+        (struct region_input){.producer = producer,
                               .number = t,
-                              .from_zero = instance->from_zero,
-                              .start_ns = start_of(instance)};
-  warn_of_unknown_tables(instance);
-  begin_scan(instance);
+                              .from_zero = producer->from_zero,
+                              .start_ns = start_of(producer)};
+  producer->instance->found.came++;
+  region_health_read(producer->instance);
+  warn_of_unknown_tables(producer);
 }
-
-static void stop_inputs(struct region_instance *instance, bool ending) {
-  for (uint32_t t = 0; t < instance->input_count; t++) {
-    instance->inputs[t].ending = ending;
-    region_input_stop(&instance->inputs[t]);
-  }
-  instance->begun = instance->input_count;
-}
-
-static void went(struct region_instance *instance) {
-  instance->ending_since_ns = instance->watch->now.monotonic_ns;
-  stop_inputs(instance, true);
-  begin_scan(instance);
-}
-
-/* True if the last counts of an ended producer must still be read. */
-static bool is_ending(const struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++)
-    if (instance->inputs[t].ending)
-      return true;
-  return false;
-}
-
-/* True if the last counts were also put. */
-static bool is_put(const struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++) {
-    const struct region_input *input = &instance->inputs[t];
-    if (input->sum != NULL && input->awaits_put)
-      return false;
-  }
-  return true;
-}
-
-/* Reads tables again that could not be put, so that the next put has what they
- * count meanwhile. */
-static void read_again(struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->input_count; t++) {
-    struct region_input *input = &instance->inputs[t];
-    if (input->sum != NULL && input->sum->open == 0)
-      input->awaits_put &= !region_instance_is_alive(instance);
-  }
-}
-
-/* Looks whether the producer is alive. If it has ended, its region is read once
- * more. */
-static void refresh(struct region_instance *instance) {
-  if (!region_instance_is_alive(instance) && is_put(instance)) {
-    region_instance_free_inputs(instance);
-    if (region_reader_presence(instance->reader) == REGION_LEFT) {
-      region_reader_forget(instance->reader);
-      instance->removed = true;
-    }
-  }
-  if (instance->removed)
-    return;
-  switch (region_reader_refresh(instance->reader)) {
-  case REGION_WENT:
-    went(instance);
-    break;
-  case REGION_CAME:
-    came(instance);
-    break;
-  case REGION_AS_BEFORE:
-    if (region_instance_is_alive(instance) && instance->inputs == NULL)
-      came(instance);
-    else if (region_instance_is_alive(instance))
-      begin_scan(instance);
-  }
-}
-
-/* Ends the last scan of an ended producer after all counts have been read, or
- * after ENDING_NS. */
-static void end_producer(struct region_instance *instance) {
-  uint64_t since_ns = instance->ending_since_ns;
-  bool ending = is_ending(instance);
-  if (since_ns == 0 ||
-      (ending && instance->watch->now.monotonic_ns - since_ns < ENDING_NS))
-    return;
-  if (ending)
-    region_warn(region_about(instance, NULL),
-                "region %s: the last counts of a producer are lost: its tables "
-                "could not be read completely within %" PRIu64
-                " s after it ended.",
-                instance->label, ENDING_NS / NS_PER_S);
-  instance->ending_since_ns = 0;
-  stop_inputs(instance, false);
-}
-
-/* True if the other one is a producer of the same name and user that is gone.
- */
-static bool is_before(const struct region_instance *instance,
-                      const struct region_instance *other) {
-  return other != instance && other->uid == instance->uid && !other->replaced &&
-         strcmp(other->label, instance->label) == 0 &&
-         (other->removed ||
-          region_reader_presence(other->reader) == REGION_LEFT);
-}
-
-/* Takes over what was told about a producer of the same name that is gone.
- * Returns false if its last counts must be read first, so that its gauges are
- * not added to those of its successor. */
-static bool follow(struct region_instance *instance) {
-  struct region_instance *before = instance->watch->instances;
-  while (before != NULL && !is_before(instance, before))
-    before = before->next;
-  if (before != NULL) {
-    instance->restarted = before->health != REGION_DEAD;
-    instance->after_end = region_reader_ended(before->reader);
-    instance->health = before->health;
-    instance->calm_since_ns = before->calm_since_ns;
-    instance->was_told = before->was_told;
-    instance->alarmed = before->alarmed;
-    before->replaced = true;
-    instance->before = before;
-  }
-  struct region_instance *at = instance->watch->instances;
-  while (at != NULL && at != instance->before)
-    at = at->next;
-  if (at != NULL && at->ending_since_ns != 0)
-    return false;
-  if (at != NULL)
-    region_instance_free_inputs(at);
-  return true;
-}
-
-static void look_after(struct region_instance *instance) {
-  instance->looked_in = instance->watch->round;
-  instance->found_anew = false;
-  if (instance->ending_since_ns != 0)
-    begin_scan(instance);
-  else if (region_reader_presence(instance->reader) != REGION_ABSENT ||
-           instance->removed || follow(instance))
-    refresh(instance);
-  else
-    instance->looked_in = 0;
-}
-
-static void look_after_known(struct region_instance *instance) {
-  if (region_instance_is_alive(instance) || instance->ending_since_ns != 0)
-    look_after(instance);
-}
-
-/* Looks after the names without a producer, until `end_ns`: those that had to
- * wait in the previous round first. At least one is looked after. A producer
- * that was refused is not connected to again until a scan has found it again.
- */
-static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
-  bool has_time = true;
-  for (int waited = 1; waited >= 0; waited--)
-    for (struct region_instance *instance = watch->instances;
-         instance != NULL && has_time; instance = instance->next)
-      if (instance->looked_in + (uint64_t)waited < watch->round &&
-          (instance->found_anew || !region_instance_is_refused(instance))) {
-        look_after(instance);
-        has_time = region_watch_now_ns(watch) <= end_ns;
-      }
-}
-
-/* ---------------------------------------------------------------------------
- * A round
- */
 
 /* Returns the size of all rows in use of the tables that are read, at most. */
-static size_t size_of_rows(const struct region_instance *instance) {
-  struct region_reader *reader = instance->reader;
+static size_t size_of_rows(const struct region_producer *producer) {
+  struct region_reader *reader = producer->reader;
   size_t size = 0;
-  for (uint32_t t = 0; t < instance->input_count; t++) {
+  for (uint32_t t = 0; t < producer->input_count; t++) {
     const struct region_table *table =
         &region_reader_directory(reader)->tables[t];
     size_t copies = table->storage == PERCORE_PER_CORE
                         ? 1 + region_reader_slots(reader)
                         : 1;
     size_t births = (1 + table->columns) * sizeof(uint64_t);
-    if (instance->inputs[t].scans > 0)
+    if (producer->inputs[t].scans > 0)
       size +=
           region_reader_rows(reader, t) * (copies * table->row_stride + births);
   }
@@ -518,45 +279,158 @@ static size_t size_of_rows(const struct region_instance *instance) {
 
 /* True if the region is so large that it must be unmapped again after reading.
  * Together, regions keep at most half of the memory that is left mapped. */
-static bool must_unmap(const struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
+static bool must_unmap(const struct region_producer *producer) {
+  const struct region_watch *watch = producer->watch;
   const struct region_pool *memory = &watch->memory;
   size_t left = memory->used < memory->max ? memory->max - memory->used : 0;
-  return size_of_rows(instance) > left / 2 / watch->instances_len;
+  return size_of_rows(producer) > left / 2 / watch->files;
 }
 
-/* Reads a piece of a region. Returns false if there is nothing to read. */
-static bool read_piece(struct region_instance *instance) {
-  uint64_t cells_left = REGION_PIECE_CELLS;
-  uint32_t idle = 0;
-  instance->read_in = instance->watch->round;
-  while (cells_left > 0 && instance->begun < instance->input_count)
-    begin_next(instance, &cells_left);
-  while (cells_left > 0 && idle < instance->input_count) {
-    uint32_t t = instance->next_input++ % instance->input_count;
-    bool read = region_input_read(&instance->inputs[t], &cells_left);
-    idle = read ? 0 : idle + 1;
+/* True if some tables of the region are still to be read. */
+static bool is_underway(const struct region_producer *producer) {
+  return producer->next_table < producer->input_count;
+}
+
+/* Reads a table until `until_ns`, unless this pass of its sum has read it.
+ * Returns false if the scan must go on. */
+static bool read_table(struct region_producer *producer, uint32_t t,
+                       uint64_t until_ns) {
+  struct region_input *input = &producer->inputs[t];
+  enum region_scan scan = REGION_SCAN_DONE;
+  if (input->sum == NULL || !is_reported(input->sum)) {
+    producer->missed |= input->sum == NULL && !input->left_out_once;
+    return true;
   }
-  if (must_unmap(instance))
-    region_reader_give_back(instance->reader);
-  return cells_left < REGION_PIECE_CELLS;
+  if (!input->is_new)
+    scan = region_input_scan(input, producer->ended, until_ns);
+  producer->missed |= scan == REGION_SCAN_LATER;
+  return scan != REGION_SCAN_STOPPED;
 }
 
-/* Reads a piece of each region in turn until all are read or `end_ns`, but at
- * least one piece of each. What remains is read in the next round, so no region
- * delays another by more than its pieces. */
-static void read_all(struct region_watch *watch, uint64_t end_ns) {
+static void begin_reading(struct region_producer *producer) {
+  producer->read_in = producer->watch->round;
+  read_workers(producer);
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    if (producer->inputs[t].sum == NULL)
+      join(producer, t);
+  if (is_underway(producer))
+    return;
+  producer->next_table = 0;
+  producer->missed = false;
+}
+
+/* Goes on to read the region, for one turn. */
+static void read_on(struct region_producer *producer) {
+  const struct region_watch *watch = producer->watch;
+  uint64_t until_ns = region_watch_now_ns(watch) + TURN_NS;
+  if (producer->read_in != watch->round)
+    begin_reading(producer);
+  while (is_underway(producer)) {
+    if (!read_table(producer, producer->next_table, until_ns))
+      break;
+    producer->next_table++;
+    if (region_watch_now_ns(watch) > until_ns)
+      break;
+  }
+  if (must_unmap(producer))
+    region_reader_give_back(producer->reader);
+  else
+    region_reader_pause(producer->reader);
+}
+
+/* The producer has ended: its region is read once more, from the beginning. */
+static void went(struct region_producer *producer) {
+  struct region_found *found = &producer->instance->found;
+  bool ended = region_reader_ended(producer->reader);
+  found->ended = ended && (found->ended || found->went == 0);
+  found->went++;
+  producer->ended = true;
+  producer->read_in = 0;
+  producer->next_table = producer->input_count;
+  for (uint32_t t = 0; t < producer->input_count; t++)
+    region_input_restart(&producer->inputs[t]);
+}
+
+/* Looks whether the producer is alive. A file that has just been opened may be
+ * that of one that has ended. */
+static void refresh(struct region_producer *producer) {
+  enum region_event event = region_reader_refresh(producer->reader);
+  if (region_producer_is_alive(producer) && producer->inputs == NULL)
+    came(producer);
+  if (event == REGION_CAME)
+    event = region_reader_refresh(producer->reader);
+  if (event == REGION_WENT && producer->inputs != NULL)
+    went(producer);
+}
+
+/* True if it makes no sense to try the file again in the next round. */
+static bool is_refused(const struct region_producer *producer) {
+  int error = region_reader_errno(producer->reader);
+  return error == EPROTO || error == ENOTSUP || error == EACCES ||
+         error == EPERM || error == ELOOP || error == ENOENT || error == EAGAIN;
+}
+
+void region_producer_refresh(struct region_producer *producer) {
+  refresh(producer);
+  if (producer->inputs != NULL)
+    return;
+  region_health_complain(producer);
+  producer->refused = is_refused(producer);
+  if (producer->refused)
+    region_producer_forget(producer);
+  else
+    region_reader_pause(producer->reader);
+}
+
+static void look_after(struct region_producer *producer) {
+  producer->looked_in = producer->watch->round;
+  if (!producer->ended)
+    region_producer_refresh(producer);
+  if (producer->inputs == NULL)
+    return;
+  if (producer->ended || region_reader_errno(producer->reader) == 0)
+    read_on(producer);
+  if (producer->ended && !is_underway(producer) && !producer->missed)
+    region_producer_forget(producer);
+}
+
+static void look_after_known(struct region_producer *producer) {
+  if (producer->inputs != NULL)
+    look_after(producer);
+}
+
+/* Gives turns to the regions that are not read completely, until `end_ns`. What
+ * remains is read in the next round, so no region delays another. */
+static void read_rest(struct region_watch *watch, uint64_t end_ns) {
   bool any = true;
   while (any && region_watch_is_wanted(watch)) {
-    bool has_time = region_watch_now_ns(watch) <= end_ns;
     any = false;
-    for (struct region_instance *instance = watch->instances; instance != NULL;
-         instance = instance->next)
-      if (has_time || instance->read_in != watch->round)
-        any |= read_piece(instance);
+    for (struct region_producer *producer = watch->producers; producer != NULL;
+         producer = producer->next)
+      if (is_underway(producer) && region_watch_now_ns(watch) <= end_ns) {
+        read_on(producer);
+        any = true;
+      }
   }
-  for_each(watch, end_producer);
 }
+
+/* Looks after files that are not read, until `end_ns`: those that had to wait
+ * in the previous round first. At least one is looked after. */
+static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
+  bool has_time = true;
+  for (int waited = 1; waited >= 0; waited--)
+    for (struct region_producer *producer = watch->producers;
+         producer != NULL && has_time; producer = producer->next)
+      if (producer->looked_in + (uint64_t)waited < watch->round &&
+          producer->reader != NULL) {
+        look_after(producer);
+        has_time = region_watch_now_ns(watch) <= end_ns;
+      }
+}
+
+/* ---------------------------------------------------------------------------
+ * A round
+ */
 
 static bool know_topology(struct region_watch *watch) {
   uint64_t now_ns = watch->now.monotonic_ns;
@@ -593,16 +467,24 @@ static void put_self(const struct region_watch *watch) {
   put_derive(&list, "derive", "new_rows_left_out", watch->new_rows_left_out);
 }
 
-/* A sum is put if all of its inputs have been read completely since its last
- * put, or if counts are still to be dispatched. */
-static void put_sums(struct region_watch *watch) {
-  put_self(watch);
+/* Ends the passes that have read all inputs: puts the sum, unless the clock was
+ * set back, and begins to read the inputs anew. */
+static void end_passes(struct region_watch *watch, bool puts) {
   for (struct region_budget *budget = watch->budgets; budget != NULL;
        budget = budget->next)
     for (struct region_sum *sum = budget->sums;
-         sum != NULL && region_watch_is_wanted(watch); sum = sum->next)
-      if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
+         sum != NULL && region_watch_is_wanted(watch); sum = sum->next) {
+      if (sum->unread > 0)
+        continue;
+      if (puts && (sum->is_new || region_sum_owes(sum)))
         region_sum_put(sum, watch);
+      region_sum_begin_pass(sum);
+    }
+}
+
+static void put_all(struct region_watch *watch) {
+  put_self(watch);
+  end_passes(watch, true);
   region_useful_tell(&watch->useful, watch->now.stamp_ns,
                      watch->options.empty_polls);
   if (watch->useful.end > 0 && know_topology(watch))
@@ -666,16 +548,13 @@ void region_watch_round(struct region_watch *watch,
   /* Known producers come first, so that new ones do not delay them. */
   for_each(watch, look_after_known);
   look_after_others(watch, look_ns);
-  read_all(watch, end_ns);
-  look_after_others(watch, end_ns); /* successors of producers that ended */
-  look_after_others(watch, end_ns);
-  read_all(watch, end_ns); /* also the first counts of their successors */
+  read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))
     return;
-  for_each(watch, region_health_conclude);
+  region_health_conclude(watch);
   if (now->stamp_ns > watch->put_ns)
-    put_sums(watch);
+    put_all(watch);
   else /* the clock was set back */
-    for_each(watch, read_again);
+    end_passes(watch, false);
   forget(watch);
 }

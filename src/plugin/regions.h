@@ -14,9 +14,9 @@
  *        v
  *   region_tile.totals               cells as they are now
  *        |
- *        | region_row_count          region_sum.c: adds what they have grown
- *        |                           since region_object.last to the row, and
- *        |                           since region_input.last to `other`
+ *        | region_row_count          region_sum.c: adds what a row has grown
+ *        |                           since region_input.last to its name, or to
+ *        |                           `other`
  *        v
  *   region_sum_row.now, other.now    what a name has counted
  *        |
@@ -27,12 +27,13 @@
  * What belongs to what, with an example:
  *
  *   region_watch                     all regions of the host
- *    +- region_instance  gtpu@east   a producer's file
- *    |   +- region_reader            the producer's mapped memory
- *    |   +- region_input  session    a table of the producer --------+
- *    |       +- region_object 17     what holds row 17 of the table  | is
- *    |                               and counts for a region_sum_row | added
- *    +- region_budget  gtpu          a user's regions of one name,   | to
+ *    +- region_instance  gtpu@east   a name, under which come and go:
+ *    +- region_producer              a file
+ *    |   +- region_reader            the words of the file
+ *    |   +- region_input  session    a table of the producer, and ---+
+ *    |                               for each of its rows the name   | is
+ *    |                               for which it counts             | added
+ *    +- region_budget  gtpu          the regions of one name, and    | to
  *        |                           and what they may take          |
  *        +- region_sum  session      a table as it is reported <-----+
  *            +- region_sum_row eth0  what is counted under a name
@@ -44,10 +45,10 @@
  * looks for regions in each interval, and starts it again.
  *
  *   round      what the thread does in one interval: region_watch_round
- *   scan       reading all of a table or of the runtime directory; may take
- *              several rounds
- *   piece      what is read of a region before the next region's turn
- *   put        dispatching the values of a sum, after scans of all its inputs
+ *   scan       reading all of a table, in one or more rounds
+ *   turn       how long a region is read before the next region
+ *   pass       one scan of each input of a sum
+ *   put        dispatching the values of a sum, after a pass
  *   tile       some consecutive rows of a table, with their cells
  *   object     what a producer's row holds from percore_row_add until
  *              percore_row_remove; its row may then hold another object, the
@@ -55,10 +56,8 @@
  *   births     the cells of a row when its object was added
  *   present    said of fields that are reported as they are: up-down counters,
  *              gauges and states
- *   shown      said of a row that is reported: its objects are tracked
- *   tracked    said of an object whose cells are remembered from scan to scan
+ *   shown      said of a row that is reported: its objects count for it
  *   candidate  an object that Top may choose to show
- *   mark       what is remembered of a row that is not tracked
  *   copy       0: values over all cores; 1 + N: those of core N
  *   allowance  what a region may take of MaxMemory or MaxValues
  *   owes       said of a row that has counted more than was dispatched
@@ -72,10 +71,11 @@
 #include "region_workers.h"
 
 #include "base/key_index.h"
+#include "region/growth.h"
 #include "region/reader.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 
 /* ---------------------------------------------------------------------------
  * region_sum: one table of a region as it is reported, summed over all
@@ -83,8 +83,7 @@
  *
  * A row has the counts that were made under its name while the row was shown.
  * They never decrease, whatever happens to producers. `other` has the rest of
- * what the table counted, so rows + other = table, and a row that was never
- * shown takes a mark at most.
+ * what the table counted, so rows + other = table.
  *
  * A put dispatches the values of a sum. In the first of several consecutive
  * puts that contain a row, each of its counters is a point with the count that
@@ -95,8 +94,8 @@
 
 #define REGION_SUM_NAME_SIZE 128
 
-/* What a user's producers of one region, with all its instances, may take, and
- * its sums: one for each table of the region or, if ReportPerInstance is set,
+/* What the producers of one region, with all its instances, may take, and its
+ * sums: one for each table of the region or, if ReportPerInstance is set,
  * of an instance. */
 struct region_budget {
   struct region_budget *next;
@@ -110,9 +109,8 @@ struct region_budget {
    * until when time is used; when a row was last denied, and in which table. */
   uint64_t new_row_ns, used_ns, denied_ns;
   char denied_in[REGION_SUM_NAME_SIZE];
-  bool denies;   /* it was told */
-  uid_t uid;     /* -1: all users that AllowUser names */
-  bool is_apart; /* its series have a suffix */
+  bool denies; /* it was told */
+  uid_t uid;   /* of the first; -1: unknown */
   char name[128];
 };
 
@@ -134,11 +132,13 @@ struct region_sum_row {
   uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
                         did not contain it */
   uint32_t copies;   /* allocated: at least those of the sum */
-  uint32_t objects;  /* tracked objects, over all inputs */
-  uint32_t parts;    /* inputs whose up-down counters, gauges and states are in
-                        `now` */
-  bool shown;        /* its objects count for it, not for `other` */
+  uint32_t objects;  /* that count for it, over all inputs */
+  uint32_t parts;    /* objects whose up-down counters, gauges and states are in
+                        `now`, in the pass read_in */
+  uint64_t read_in;
+  bool shown;           /* its objects count for it, not for `other` */
   bool contends, again; /* is a candidate; was one lately */
+  uint64_t contended;   /* in which put it was a candidate and not chosen; 0 */
   bool put_now;         /* this put contains the row */
   int64_t weight;       /* Top ranks by it */
   uint64_t
@@ -174,7 +174,8 @@ struct region_sum {
   bool is_core;          /* the built-in table `core` */
   bool chooses_rows;     /* the option Row is set */
   const struct region_sum_field
-      *ranks_by; /* by which Top ranks rows, or NULL */
+      *ranks_by;    /* by which Top ranks rows, or NULL */
+  uint32_t rank_at; /* its place among what an input remembers of a row */
 
   /* The rows; then `capacity` more pointers, in which rows are ranked. */
   struct region_sum_row **rows;
@@ -182,91 +183,68 @@ struct region_sum {
   struct key_index names; /* finds rows by name */
   struct region_sum_row *other;
   struct region_input *inputs; /* tables of producers that are added to it */
-  uint32_t open;               /* inputs that are being read */
-  uint32_t copies;             /* 1, or 1 + core_count; never increases */
-  uint8_t *core_used;          /* cores with a slot */
-  uint64_t *core_put;          /* like `put` of a row */
-  uint64_t puts, put_ns;       /* number and CLOCK_REALTIME of the last put */
-  uint64_t read_ns;     /* CLOCK_MONOTONIC: when an input was last read */
-  bool is_new;          /* an input was read completely since the last put */
-  size_t charged;       /* values charged to the budget */
-  uint64_t names_shown; /* incremented whenever Top shows another name */
+  /* A pass reads each input once; then the sum is put. */
+  uint64_t pass;         /* its number */
+  uint32_t unread;       /* inputs that it has not read yet */
+  uint32_t copies;       /* 1, or 1 + core_count; never increases */
+  uint8_t *core_used;    /* cores with a slot */
+  uint64_t *core_put;    /* like `put` of a row */
+  uint64_t puts, put_ns; /* number and CLOCK_REALTIME of the last put */
+  uint64_t read_ns;      /* CLOCK_MONOTONIC: when an input was last read */
+  bool is_new;           /* an input was read since the last put */
+  size_t charged;        /* values charged to the budget */
+  uint64_t names_shown;  /* incremented whenever Top shows another name */
 };
 
 /* ---------------------------------------------------------------------------
  * region_input: reads one table of one producer again and again, and adds what
- * it counted to a sum.
- * Cells are never zeroed, so the growth of the sum of all cells is what the
- * table counted, whichever objects held its rows. What the cells of tracked
- * objects grew belongs to their rows, and is taken from `other`. */
+ * each row has counted since the last scan to a row of the sum or to `other`.
+ */
 
-/* A tracked object, or a candidate: an object that Top may show, with its cells
- * at the last scan. */
-struct region_object {
-  struct region_sum_row *row; /* NULL: none yet, or it counts no more */
-  uint64_t generation;
-  uint32_t number;
-  uint32_t copies; /* allocated: at least those of the sum */
-  bool is_chosen;  /* until the next scan, its gauges are in `other` */
-  int64_t weight;  /* of a candidate */
-  uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
-                      up-down counters, gauges or states, what to subtract from
-                      them */
-};
-
-/* What is remembered about the rows of a table with several rows: arrays with
- * an element for each possible row, of which only pages that were written take
- * memory. Without Top and Row, only `incarnation` is written. */
-struct region_marks {
-  /* Of the last object seen in the row; 0: none; REGION_UNREAD: the last scan
-   * did not read the row. */
-  uint32_t *incarnation;
-  /* The last scan in which it was a candidate and not chosen; 0: none. */
-  uint32_t *candidate_in;
-  /* Cell value, at the last scan, of the column that Top ranks by. */
-  uint64_t *weighed;
-  uint32_t len; /* rows that have marks; 0: not needed, or memory is short */
-  size_t size;  /* of the memory of all arrays */
-};
-#define REGION_UNREAD UINT32_MAX
-/* candidate_in: no option Row matches the name */
-#define REGION_UNWANTED UINT32_MAX
-
-struct region_objects {
-  struct region_object **list;
-  size_t len, capacity;
+/* An object that Top may show. */
+struct region_candidate {
+  uint32_t number, incarnation;
+  int64_t weight;
+  struct region_sum_row *row;
 };
 
 struct region_input {
-  struct region_instance *instance;
+  struct region_producer *producer;
   uint32_t number;        /* index of the table in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
   struct region_input *next_of_sum;
   bool from_zero; /* all of its counts are reported, including those before the
                      first scan */
-  uint64_t start_ns;  /* CLOCK_REALTIME: when the producer started */
-  bool scanned;       /* at least one scan is complete */
-  bool left_out_once; /* it could not be added to a sum */
-  bool ending;     /* the producer has ended; its last scan is not complete */
-  bool awaits_put; /* the sum was not put since the last scan began */
+  uint64_t start_ns;   /* CLOCK_REALTIME: when the producer started */
+  bool left_out_once;  /* it could not be added to a sum */
+  uint32_t scans;      /* that are complete */
+  bool is_new;         /* one of them in this pass */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
-  uint32_t scans;
-  /* The current scan. */
-  bool underway, looks_names_up, skips; /* skips: see skip_light */
-  struct region_tile *tile;             /* that of the watch */
-  uint32_t next_row;
-  size_t next_object, objects_len;
-  uint64_t live, left_out, names_matched;
-  uint64_t *last, *now; /* [copy][column]: sums of all cells */
-  uint64_t *present; /* [column]: up-down counters, gauges and states of objects
-                        without a row, in the last scan */
-  bool has_present;
-  struct region_marks marks;
-  uint32_t rows_read;               /* the most rows that a scan has read */
-  struct region_objects objects;    /* sorted by number */
-  struct region_objects candidates; /* of the last scan */
+  uint32_t rows_read;  /* the most rows that a scan has read */
+  size_t bytes;        /* charged to the budget */
+  /* Of each row: counters at the last scan; then what to subtract from up-down
+   * counters. */
+  struct region_growth past;
+  /* For which row the object counts. `other`: the object is not wanted; NULL:
+   * `other`, until there is room. */
+  struct region_sum_row **rows;
+  uint32_t assigned; /* how many are not NULL */
+  uint64_t *last;    /* [row][copy][n]: counters at the last scan; then what to
+                        subtract from up-down counters */
+  /* [copy][n]: sums of the cells of all other rows at the last scan; the same
+   * for this scan and for the next, [copy][column]. */
+  uint64_t *rest, *rest_now, *rest_next;
+  /* The present scan. */
+  struct region_tile *tile; /* that of the watch */
+  uint32_t next_row;        /* 0: no scan is underway */
+  uint32_t kept;            /* rows that the last complete scan remembered */
+  bool ended;               /* the producer has ended: this is the last scan */
+  bool looks_names_up, skips; /* skips: see skip_light */
+  uint64_t live;              /* live rows so far */
+  enum region_grown worst;
+  struct region_candidate *candidates; /* room for 2 * candidates_most */
+  size_t candidates_len, candidates_most;
   int64_t least; /* candidates with this weight or less are rejected */
-  size_t bytes;  /* charged to the budget, except for objects */
 };
 
 /* ---------------------------------------------------------------------------
@@ -284,51 +262,62 @@ enum region_health {
   REGION_DEAD
 };
 
+/* A name under which producers publish. */
 struct region_instance {
   struct region_instance *next;
   struct region_watch *watch;
   char name[64];   /* "": the region has no instances */
   char label[194]; /* for messages: gtpu, or gtpu@east */
-  char file[256];
-  struct region_reader *reader;
-  uid_t uid; /* of the file */
   struct region_budget *budget;
-  uint64_t attaches_refused, adds_refused; /* totals at the last reading */
-  struct region_input *inputs;
-  uint32_t input_count;
-  uint32_t next_input; /* the next input to read */
-  uint32_t begun;      /* inputs that this scan has begun to read */
-  uint64_t read_in;    /* the last round in which it was read */
-  uint64_t looked_in;  /* the last round in which it was looked after */
-  struct region_workers workers;
-  bool from_zero; /* none of the producer's counts have been reported */
-  uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when the producer was found to
-                               have ended, until its last counts are read; 0 */
-  uint64_t counted_in;      /* the last round in which its workers were read */
+  uint32_t files; /* of its producers, that are to be read */
+  /* What this round has found. */
+  struct region_found {
+    uint32_t alive, came, went, stopped; /* producers */
+    int polling, stuck;                  /* workers */
+    bool ended; /* those that went had called percore_destroy */
+  } found;
   enum region_health health;
-  bool met;        /* the last scan of the directory has found its file */
-  bool found_anew; /* a scan has found its file since it was looked after */
-  bool restarted;  /* follows one of the same name that left in this round */
-  bool after_end;  /* that one had called percore_destroy */
-  const struct region_instance *before; /* that one, as long as it is there */
-  bool replaced;      /* another one of the same name tells that it is gone */
-  bool removed;       /* its file was removed, or this was tried */
-  bool silent;        /* the process is stopped */
-  uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
+  uint64_t served_ns; /* CLOCK_MONOTONIC: when it last had a file to read */
   /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
   uint64_t calm_since_ns;
   bool was_told, alarmed; /* ever reported; reported, and not well since then */
-  int complaint; /* errno of the last logged reason why the instance is not
-                    read; 0: none */
+  bool complained;        /* it was logged why a file is not read */
+};
+
+/* A producer's file. It stays in this list as long as it is in the directory,
+ * so that its counts are not counted again. */
+struct region_producer {
+  struct region_producer *next;
+  struct region_watch *watch;
+  /* NULL: its last counts were read, or it was refused */
+  struct region_instance *instance;
+  char file[NAME_MAX + 1];
+  uint64_t key; /* of the file's name */
+  ino_t inode;
+  uid_t uid;
+  struct region_reader *reader;            /* NULL: the same */
+  uint64_t attaches_refused, adds_refused; /* totals at the last reading */
+  struct region_input *inputs;
+  uint32_t input_count;
+  uint64_t looked_in;  /* the last round in which it was looked after */
+  uint64_t read_in;    /* the last round in which it was read */
+  uint32_t next_table; /* the next to read; input_count: all were read */
+  bool missed; /* one of them could not be read, but may be in the next round */
+  bool ended;  /* the producer has ended; its last counts are being read */
+  struct region_workers workers;
+  bool from_zero; /* none of the producer's counts have been reported */
+  bool met;       /* the last list of the directory has it */
+  bool refused;   /* it is tried again when it changes, or in a minute */
 };
 
 struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
-  size_t instances_len;
-  DIR *directory;        /* that the present scan reads; NULL: none */
+  struct region_producer *producers;
+  size_t instances_len, producers_len, files; /* files: to be read */
+  int notices;                                /* of inotify(7); -1: none */
+  uint64_t list_ns; /* CLOCK_MONOTONIC: when the directory was last listed */
   uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
-  long places;           /* how many instances the present scan may still add */
   /* CLOCK_BOOTTIME: what producers that started before have counted may have
    * been reported by a process before this one. */
   uint64_t after_boottime_ns;
@@ -355,10 +344,8 @@ struct region_watch {
 
 static inline struct region_about
 region_about_sum(const struct region_sum *sum) {
-  return (struct region_about){.log = sum->budget->log,
-                               .uid = sum->budget->uid,
-                               .region = sum->budget->name,
-                               .part = sum->table};
+  return (struct region_about){
+      .log = sum->budget->log, .region = sum->budget->name, .part = sum->table};
 }
 
 /* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
@@ -427,15 +414,13 @@ void region_sum_combine(const struct region_sum *sum,
                         const struct region_column *column, uint64_t *now,
                         uint64_t value, bool replace);
 
-/* Adds what the cells of one copy have grown since `last` to the row, and
- * updates `last`. `other` gets the growth of the whole table, from which the
- * growth of other rows is subtracted here. If a cell has fallen, it does not
+/* Adds what the counters of one copy have grown since `last` to the row, and
+ * updates `last`, which has the counters alone. A cell that has fallen does not
  * count until it exceeds its former value. If it has grown by 2^63 or more, it
  * may have fallen from a value beyond 2^63, so this growth does not count. */
-enum region_growth { REGION_GREW, REGION_LEAPT, REGION_FELL };
-enum region_growth region_row_count(const struct region_sum *sum,
-                                    struct region_sum_row *row, uint32_t copy,
-                                    uint64_t *last, const uint64_t *cells);
+enum region_grown region_row_count(const struct region_sum *sum,
+                                   struct region_sum_row *row, uint32_t copy,
+                                   uint64_t *last, const uint64_t *cells);
 
 /* Frees the oldest hidden rows if there are too many. */
 void region_sum_forget(struct region_sum *sum);
@@ -443,15 +428,15 @@ void region_sum_forget(struct region_sum *sum);
 /* Chooses the rows that Top shows (region_top.c). */
 void region_sum_choose(struct region_sum *sum);
 
+/* Begins to read all inputs anew. */
+void region_sum_begin_pass(struct region_sum *sum);
+
 /* Dispatches the values (region_put.c). */
 void region_sum_put(struct region_sum *sum, struct region_watch *watch);
 
 /* ---------------------------------------------------------------------------
  * Inputs: region_input.c
  */
-
-/* How many cells are read at a time, which takes a few milliseconds. */
-#define REGION_PIECE_CELLS UINT64_C(131072)
 
 /* Returns the sum of two weights, which come from producers and could overflow
  * it. */
@@ -465,33 +450,28 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
 /* Removes the input from its sum, and frees it. */
 void region_input_leave(struct region_input *input);
 
-/* Begins a scan, unless one is in progress, or has been made since the last
- * put. An ending input is always read. */
-void region_input_begin(struct region_input *input);
+enum region_scan {
+  REGION_SCAN_DONE,
+  REGION_SCAN_STOPPED, /* the next call goes on with it */
+  REGION_SCAN_LATER    /* out of memory: the table must be read again */
+};
 
-/* Reads rows until the scan is complete or *cells_left is 0, and subtracts the
- * cost of reading, in cells. Returns false if no scan is in progress. */
-bool region_input_read(struct region_input *input, uint64_t *cells_left);
+/* Reads the table, and adds what it has counted since the last scan to the sum.
+ * The scan stops after `until_ns` of CLOCK_MONOTONIC, and when the watch must
+ * end. If the producer has ended, only counters
+ * are read. */
+enum region_scan region_input_scan(struct region_input *input, bool ended,
+                                   uint64_t until_ns);
 
-/* Aborts a scan. No count is lost: the next scan begins at the first row. */
-void region_input_stop(struct region_input *input);
+/* Ends a scan that is underway, which loses no count, and lets the present pass
+ * read the input anew. */
+void region_input_restart(struct region_input *input);
 
-/* Tracks an object, whose counts go to `row`. If memory is short, frees the
- * object and returns false. */
-bool region_object_show(struct region_input *input,
-                        struct region_object *object,
-                        struct region_sum_row *row);
-void region_object_free(struct region_input *input,
-                        struct region_object *object);
+/* Lets the present object of a row count for a row of the sum. */
+void region_input_assign(struct region_input *input, uint32_t number,
+                         struct region_sum_row *row);
 
-/* ---------------------------------------------------------------------------
- * Candidates: region_top.c
- */
-
-/* Frees the candidates from index `from` on. */
-void region_candidates_drop(struct region_input *input, size_t from);
-
-/* Keeps only the candidates with the largest weights. */
+/* Keeps only the candidates with the largest weights (region_top.c). */
 void region_candidates_cut(struct region_input *input);
 
 /* ---------------------------------------------------------------------------
@@ -505,10 +485,8 @@ region_about_host(struct region_watch *watch) {
 
 static inline struct region_about
 region_about(const struct region_instance *instance, const char *table) {
-  return (struct region_about){.log = &instance->watch->log,
-                               .uid = instance->uid,
-                               .region = instance->label,
-                               .part = table};
+  return (struct region_about){
+      .log = &instance->watch->log, .region = instance->label, .part = table};
 }
 
 static inline bool region_watch_is_wanted(const struct region_watch *watch) {
@@ -521,22 +499,30 @@ static inline uint64_t region_watch_now_ns(const struct region_watch *watch) {
 }
 
 static inline bool
-region_instance_is_alive(const struct region_instance *instance) {
-  return region_reader_presence(instance->reader) == REGION_ALIVE;
+region_producer_is_alive(const struct region_producer *producer) {
+  return producer->reader != NULL &&
+         region_reader_presence(producer->reader) == REGION_ALIVE;
 }
 
-/* True if what the producer handed over breaks a rule, as it will again. */
-static inline bool
-region_instance_is_refused(const struct region_instance *instance) {
-  return region_reader_errno(instance->reader) == EPROTO &&
-         region_reader_presence(instance->reader) == REGION_ABSENT;
-}
+void region_producer_free_inputs(struct region_producer *producer);
 
-void region_instance_free_inputs(struct region_instance *instance);
+/* Opens the producer's file, or looks whether the producer is alive. If the
+ * file is refused, says why, and gives its place to others. */
+void region_producer_refresh(struct region_producer *producer);
 
-/* Concludes a round for an instance: reports whether the instance is silent,
- * stale or gone (region_health.c). */
-void region_health_conclude(struct region_instance *instance);
+/* Frees what is needed to read the producer, but remembers its file. */
+void region_producer_forget(struct region_producer *producer);
+
+/* Logs why a file is not read, and that it is read after all. */
+void region_health_complain(const struct region_producer *producer);
+void region_health_read(struct region_instance *instance);
+
+/* Logs what the producer refuses to its threads, and why. */
+void region_health_refusals(const struct region_producer *producer);
+
+/* Concludes a round: reports which names are silent, stale or gone
+ * (region_health.c). */
+void region_health_conclude(struct region_watch *watch);
 
 /* Returns advice for the end of a message that this process was refused access
  * to a socket or directory. The advice names the group whose members have
@@ -547,21 +533,18 @@ const char *region_health_group_remedy(const char *path,
                                        char text[REGION_REMEDY_SIZE]);
 
 /* ---------------------------------------------------------------------------
- * Which instances exist: sockets in the runtime directory that a process serves
- * or served recently (region_list.c).
+ * Which producers exist: files in the runtime directory (region_list.c).
  */
 
-/* Looks for new sockets in the runtime directory, and adds their instances. */
+/* Looks for files that have come or gone. */
 void region_list_look(struct region_watch *watch);
 
-/* Frees instances that have not been served for ten minutes. */
+/* Frees names that have had no file to read for ten minutes. */
 void region_list_forget(struct region_watch *watch);
 
-/* Returns the budget of a user's regions of that name, which is created if
- * necessary, or NULL if out of memory. No user takes what a region of another
- * user needs. Users that AllowUser names are one user. */
-struct region_budget *region_budget_find(struct region_watch *watch,
-                                         const struct region_config *config,
-                                         const char *region, uid_t uid);
+/* True if a user's regions of that name are read: the user's was the first, or
+ * AllowUser names the users, or the user is unknown (-1). Otherwise, logs the
+ * reason once. */
+bool region_budget_admits(struct region_budget *budget, uid_t uid);
 
 #endif

@@ -22,6 +22,7 @@ libregion_la_SOURCES = \
 	src/region/fault.c src/region/fault.h \
 	src/region/file.c src/region/file.h \
 	src/region/grace.c \
+	src/region/growth.c src/region/growth.h \
 	src/region/process.c src/region/process.h \
 	src/region/handles.c \
 	src/region/histogram.c \

@@ -94,9 +94,13 @@ static bool has_view(const struct region_reader *reader) {
   return reader->view.size > 0;
 }
 
+void region_reader_pause(struct region_reader *reader) {
+  region_file_close(&reader->view.file);
+}
+
 void region_reader_give_back(struct region_reader *reader) {
   struct region_view *view = &reader->view;
-  region_file_close(&view->file);
+  region_reader_pause(reader);
   if (view->map != NULL)
     (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTNEED);
 }
@@ -186,9 +190,15 @@ static enum region_event look(struct region_reader *reader) {
     region_fails(&reader->fault, EIO, "its file was truncated or removed");
     return leave(reader, false);
   }
-  if (region_view_reopen(view, &reader->fault) != 0)
+  reader->fault = (struct region_fault){0};
+  bool there = region_view_reopen(view, &reader->fault) == 0;
+  if (!there && reader->fault.error != ENOENT)
+    return REGION_AS_BEFORE;
+  if (!there && view->map == NULL)
     return leave(reader, false);
   uint64_t ended = header_word(reader, offsetof(struct region_header, ended));
+  if (!there) /* what is mapped can still be read */
+    return leave(reader, ended != 0);
   if (!region_file_is_over(view->file.fd, &view->directory.header, ended))
     return REGION_AS_BEFORE;
   region_fails(&reader->fault, ECONNRESET, "");

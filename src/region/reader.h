@@ -1,6 +1,6 @@
 /* reader.h: reads regions, for the plugin, the tool and percore_open.
  *
- *   region_reader    one producer's region: connection, directory, liveness
+ *   region_reader    one producer's region: file, directory, liveness
  *   region_tile      cells of some rows of a table, read together
  *
  * A caller that must not lose any count does this whenever it reads:
@@ -64,13 +64,16 @@ void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
 /* Looks whether somebody can still write to the file, and opens a file if none
- * is read. Takes a microsecond, and never waits for a producer. */
+ * is read. Takes a microsecond, and never waits for a producer. If the file
+ * cannot be opened again now, for want of a descriptor for example, returns
+ * REGION_AS_BEFORE, and region_reader_errno the reason: do not read then. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
-/* After a reading: closes the file, which the next reading opens again, and
- * unmaps the pages that have been read, because they count as this process's
- * memory. The next reading maps them again, for which it needs a fifth of its
- * time. */
+/* After a reading: closes the file, which the next reading opens again.
+ * give_back also unmaps the pages that have been read, because they count as
+ * this process's memory; the next reading maps them again, for which it needs a
+ * fifth of its time. */
+void region_reader_pause(struct region_reader *reader);
 void region_reader_give_back(struct region_reader *reader);
 
 /* True if values could not be read, because the file was truncated or removed:
@@ -256,11 +259,6 @@ bool region_tile_resize(struct region_tile *tile, uint32_t rows);
  * fit. */
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
-
-/* Adds the `cells` of all rows of the tile, its totals or those of a core, to
- * `sums`, which has an element for each column. */
-void region_tile_add(const struct region_tile *tile, const uint64_t *cells,
-                     uint64_t *sums);
 
 /* Reads the births of the tile's row i, which must belong to an object, into a
  * tile that was read without births. Returns false if the row has changed since

@@ -55,7 +55,7 @@ static void say_why(char *reason, size_t size, const char *name,
   }
   bool has_instance = instance != NULL && instance[0] != '\0';
   snprintf(reason, size,
-           "region '%.50s%s%.30s' is not served in %.50s: %.40s; %.110s", name,
+           "region '%.50s%s%.30s' cannot be made in %.50s: %.40s; %.110s", name,
            has_instance ? "@" : "", has_instance ? instance : "",
            dir != NULL ? dir : region_runtime_dir(), strerror(fault->error),
            advice_for(fault->error));

@@ -559,39 +559,6 @@ bool region_tile_read_births(struct region_reader *reader,
   return region_view_word(&reader->view, word) == tile->generations[i];
 }
 
-/* Adds rows of 1, 2, 4 or 8 columns: eight cells at a time, which compilers
- * make vector instructions of, if the sums are in registers. */
-#define AT_ONCE 8
-static void add_narrow(uint64_t *sums, const uint64_t *cells, size_t len,
-                       uint32_t columns) {
-  uint64_t eight[AT_ONCE] = {0};
-  size_t at = 0;
-  for (; at + AT_ONCE <= len; at += AT_ONCE)
-#pragma GCC unroll 8
-    for (size_t k = 0; k < AT_ONCE; k++)
-      eight[k] += cells[at + k];
-  for (size_t k = 0; k < AT_ONCE; k++)
-    sums[k % columns] += eight[k];
-  for (; at < len; at++)
-    sums[at % columns] += cells[at];
-}
-
-void region_tile_add(const struct region_tile *tile, const uint64_t *cells,
-                     uint64_t *sums) {
-  uint32_t columns = tile->columns;
-  size_t len = (size_t)tile->rows * columns;
-  if (AT_ONCE % columns == 0) {
-    add_narrow(sums, cells, len, columns);
-    return;
-  }
-  for (uint32_t c = 0; c < columns; c++) {
-    uint64_t sum = 0;
-    for (size_t at = c; at < len; at += columns)
-      sum += cells[at];
-    sums[c] += sum;
-  }
-}
-
 /* ---------------------------------------------------------------------------
  * One row
  */

@@ -18,10 +18,8 @@
  */
 
 static void forget(struct merge_part *part) {
-  for (uint32_t t = 0; t < REGION_MAX_TABLES; t++) {
-    free(part->pasts[t].incarnations);
-    free(part->pasts[t].cells);
-  }
+  for (uint32_t t = 0; t < REGION_MAX_TABLES; t++)
+    region_growth_free(&part->pasts[t].cells);
   memset(part->pasts, 0, sizeof(part->pasts));
   region_workers_forget(&part->workers);
 }

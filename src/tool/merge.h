@@ -6,6 +6,7 @@
 #define PERCORE_MERGE_H
 
 #include "base/key_index.h"
+#include "region/growth.h"
 #include "region/name.h"
 #include "region/worker.h"
 #include "target.h"
@@ -15,11 +16,9 @@
 
 /* What the rows of a table had counted when they were read last (rates.c). */
 struct merge_past {
-  bool is_known;          /* false before the first read */
-  uint32_t capacity;      /* in rows */
-  uint32_t *incarnations; /* 0: no row */
-  uint64_t rows_new;      /* objects that were added */
-  uint64_t *cells;        /* [row][copy][column] */
+  bool is_known;              /* false before the first read */
+  uint64_t rows_new;          /* objects that were added */
+  struct region_growth cells; /* all columns */
 };
 
 struct merge_part {
@@ -52,7 +51,7 @@ struct merge {
   bool *added;
 };
 
-/* Connects to a region as target_open does. A name without an instance stands
+/* Opens a region as target_open does. A name without an instance stands
  * for all of its instances, if there are any. */
 int merge_open(struct merge *merge, const char *command, const char *region,
                bool each);

@@ -123,22 +123,18 @@ static double value_of(const struct rates *rates,
  * What rows have grown
  */
 
-static int make_room(const struct merge_part *part, struct merge_past *past,
+static int make_room(const struct merge_part *part, struct region_growth *past,
                      const struct region_tile *tile) {
-  size_t row_size =
-      (size_t)tile_copies(tile) * tile->columns * sizeof(uint64_t);
   uint32_t rows = tile->first_row + tile->rows;
-  if (rows <= past->capacity)
+  past->copies = tile_copies(tile);
+  past->width = tile->columns;
+  if (rows <= past->rows)
     return 0;
-  if (rows * row_size > part->bytes_most)
+  if ((uint64_t)rows * past->copies * past->width * sizeof(*past->last) >
+      part->bytes_most)
     return -EFBIG;
-  uint32_t larger = rows < past->capacity * 2 ? past->capacity * 2 : rows;
-  if (!array_grow(&past->incarnations, past->capacity, larger,
-                  sizeof(*past->incarnations)) ||
-      !array_resize(&past->cells, larger, row_size))
-    return -ENOMEM;
-  past->capacity = larger;
-  return 0;
+  uint32_t larger = rows < past->rows * 2 ? past->rows * 2 : rows;
+  return region_growth_resize(past, larger) ? 0 : -ENOMEM;
 }
 
 /* Replaces the cells of a copy of a row by what they have grown since `before`
@@ -152,7 +148,7 @@ static void take_copy(const uint8_t *kinds, uint32_t columns, uint64_t *cells,
     if (kinds[c] == PERCORE_UPDOWN)
       cells[c] = now - births[c];
     else if (kinds[c] != PERCORE_GAUGE && kinds[c] != PERCORE_STATE)
-      cells[c] = before != NULL && (int64_t)(now - before[c]) >= 0
+      cells[c] = before != NULL && region_grown(now, before[c]) == REGION_GREW
                      ? now - before[c]
                      : MERGE_UNKNOWN;
     kept[c] = now;
@@ -167,13 +163,13 @@ static void take_row_growth(const struct merge_part *part,
                             struct merge_past *past, struct region_tile *tile,
                             uint32_t i, const uint8_t *kinds) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
-  uint32_t copies = tile_copies(tile), columns = tile->columns;
-  size_t row = tile->first_row + i;
+  uint32_t columns = tile->columns, row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
-  bool is_new = past->incarnations[row] != incarnation;
+  uint32_t *known = &past->cells.incarnations[row];
+  bool is_new = *known != incarnation;
   bool is_known = past->is_known || part->is_new;
-  for (uint32_t copy = 0; copy < copies; copy++) {
-    uint64_t *kept = past->cells + (row * copies + copy) * columns;
+  for (uint32_t copy = 0; copy < past->cells.copies; copy++) {
+    uint64_t *kept = region_growth_last(&past->cells, row, copy);
     const uint64_t *births =
         copy == 0 ? tile->births + (size_t)i * columns : zeros;
     const uint64_t *before = is_new ? births : kept;
@@ -181,8 +177,8 @@ static void take_row_growth(const struct merge_part *part,
       before = NULL;
     take_copy(kinds, columns, tile_cells(tile, i, copy), before, births, kept);
   }
-  past->rows_new += incarnation - past->incarnations[row];
-  past->incarnations[row] = incarnation;
+  past->rows_new += incarnation - *known;
+  *known = incarnation;
 }
 
 static int take_growth(struct merge_part *part, struct region_tile *tile) {
@@ -190,7 +186,7 @@ static int take_growth(struct merge_part *part, struct region_tile *tile) {
       region_reader_directory(part->reader);
   struct merge_past *past = &part->pasts[tile->table];
   uint8_t kinds[PERCORE_MAX_COLUMNS];
-  int status = make_room(part, past, tile);
+  int status = make_room(part, &past->cells, tile);
   for (uint32_t f = 0; f < directory->tables[tile->table].field_count; f++) {
     const struct region_field *field =
         field_of(directory, tile->table, f).layout;

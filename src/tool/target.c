@@ -130,7 +130,7 @@ int target_say_why(const char *command, const char *region,
 }
 
 /* ---------------------------------------------------------------------------
- * Connecting
+ * Opening
  */
 
 int target_connect(const char *command, const char *region,

@@ -10,11 +10,10 @@
 #define TARGET_MISSING                                                         \
   "the region is missing: 'percore regions' lists the regions"
 
-/* Connects to `region`, which is NAME or NAME@INSTANCE, and waits at most a
- * second for its producer to answer. The reader accepts regions of every user,
- * because the output shows the owner. Returns TOOL_OK. On failure, prints an
- * error message and returns TOOL_USAGE if `region` is not a valid name,
- * otherwise TOOL_FAILURE. */
+/* Opens `region`, which is NAME or NAME@INSTANCE. The reader accepts regions of
+ * every user, because the output shows the owner. Returns TOOL_OK. On failure,
+ * prints an error message and returns TOOL_USAGE if `region` is not a valid
+ * name, otherwise TOOL_FAILURE. */
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
@@ -60,7 +59,7 @@ void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
 #define SIZE_TEXT_SIZE 32
 void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 
-/* Returns advice for a connection that failed with this errno, or "" if
+/* Returns advice for a reading that failed with this errno, or "" if
  * percore has no advice for it. */
 const char *target_advice(int error);
 

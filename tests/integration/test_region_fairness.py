@@ -142,9 +142,9 @@ def test_cells_on_one_place():
 
 
 def test_cells_in_a_hole():
-    """While a region of 400 million cells, most of them not backed by memory, is read,
+    """While a region of 96 million cells, most of them not backed by memory, is read,
     and when it ends, a small region is reported in every interval"""
-    read_fairly(["bad"], tables=4, rows=100000, counters=1000, touch=1 << 18)
+    read_fairly(["bad"], tables=4, rows=100000, counters=240, touch=1 << 18)
 
 
 def test_cells_of_memory():

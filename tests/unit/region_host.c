@@ -1,5 +1,5 @@
-#include "region_host.h"
 #include "calls.h"
+#include "region_host.h"
 
 #include "base/clock.h"
 #include "plugin/regions.h"
@@ -7,7 +7,7 @@
 #include "region/writer.h"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 static struct host_round last;
 struct host_round *snapshot;
@@ -16,6 +16,7 @@ size_t host_memory_max;
 size_t host_values_max;
 uint32_t host_cores;
 uint64_t (*host_now_ns)(void *);
+unsigned host_looks;
 uint64_t began_ns;
 bool host_settles;
 
@@ -27,10 +28,10 @@ static struct region_moment now;
  * A host
  */
 
-uint64_t hours_pass(void *argument) {
+uint64_t time_passes(void *argument) {
   static uint64_t now_ns;
   (void)argument;
-  return now_ns += 3600 * SECOND;
+  return now_ns += SECOND / 1000 / host_looks;
 }
 
 static bool is_wanted(void *argument) {
@@ -84,8 +85,15 @@ void begin_watch(const char *lines) {
 static bool owes(void) {
   for (struct region_budget *b = watch->budgets; b != NULL; b = b->next)
     for (struct region_sum *sum = b->sums; sum != NULL; sum = sum->next)
-      if (sum->open == 0 && region_sum_owes(sum))
+      if (region_sum_owes(sum))
         return true;
+  return false;
+}
+
+static bool is_partial(void) {
+  for (struct region_producer *p = watch->producers; p != NULL; p = p->next)
+    if (p->next_table < p->input_count)
+      return true;
   return false;
 }
 
@@ -95,10 +103,8 @@ static void describe_round(void) {
                              .regions_silent = watch->silent,
                              .regions_stale = watch->stale,
                              .workers_stuck = watch->stuck,
+                             .partial = is_partial(),
                              .events_len = fake.notifications_len};
-  for (struct region_budget *b = watch->budgets; b != NULL; b = b->next)
-    for (struct region_sum *sum = b->sums; sum != NULL; sum = sum->next)
-      last.partial |= sum->open > 0;
   for (size_t i = 0; i < fake.values_len; i++)
     last.host_len +=
         strncmp(fake.values[i].list.plugin, "percore_host_", 13) == 0;
@@ -140,6 +146,7 @@ void set_up(void) {
   host_cores = 4;
   host_settles = true;
   host_now_ns = NULL;
+  host_looks = 128;
 }
 
 void end_producer(unsigned place) {
@@ -149,9 +156,8 @@ void end_producer(unsigned place) {
 }
 
 void fill_log(void) {
-  for (uid_t user = 1; user <= 1000; user++)
-    (void)region_log_takes(
-        (struct region_about){.log = &watch->log, .uid = user});
+  for (int line = 0; line < REGION_LOG_LINES; line++)
+    (void)region_log_takes((struct region_about){.log = &watch->log});
 }
 
 /* As if the process had died: nobody can write to the file any more. */
@@ -167,10 +173,12 @@ static void free_watch(void) {
   struct region_sum *sum;
   if (watch == NULL)
     return;
-  if (watch->directory != NULL)
-    closedir(watch->directory);
+  for (struct region_producer *p = watch->producers; p != NULL; p = p->next) {
+    region_producer_forget(p);
+    p->met = false;
+  }
   for (struct region_instance *i = watch->instances; i != NULL; i = i->next)
-    i->served_ns = i->met = 0;
+    i->served_ns = 0;
   watch->now.monotonic_ns = UINT64_MAX;
   region_list_forget(watch);
   assert_null(watch->instances);
@@ -186,6 +194,8 @@ static void free_watch(void) {
     free(budget);
   }
   region_tile_free(&watch->tile);
+  if (watch->notices >= 0)
+    close(watch->notices);
   if (watch->machine != NULL) {
     topology_free(&watch->topology);
     machine_linux_close(watch->machine);
@@ -208,8 +218,8 @@ struct percore_region *create(unsigned place, const char *instance,
                               uint32_t len) {
   struct percore_options create = {
       .instance = instance, .cores = host_cores, .extra_slots = 2};
-  int status = create_region(&served[place], "unit", tables, len, &create);
-  assert_return_code(status, errno);
+  assert_return_code(
+      create_region(&served[place], "unit", tables, len, &create), errno);
   return served[place];
 }
 

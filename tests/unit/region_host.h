@@ -35,8 +35,10 @@ struct region_value {
 extern struct host_round *snapshot;
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
-/* For host_now_ns: each look at the clock shows a later hour. */
-uint64_t hours_pass(void *argument);
+/* For host_now_ns: a region's turn ends after host_looks looks at the clock,
+ * and no region has a second turn in a round. */
+uint64_t time_passes(void *argument);
+extern unsigned host_looks;    /* 128 */
 extern size_t host_memory_max; /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max; /* MaxValues; 0: 20000 */
 extern uint32_t host_cores;    /* of producers; 4 */

@@ -520,7 +520,8 @@ static void play_seed(unsigned seed) {
           play.drops, play.pieces, play.short_of_memory, play.few_values,
           play.singles, play.few_new_rows);
   set_up();
-  host_now_ns = play.pieces ? hours_pass : NULL;
+  host_now_ns = play.pieces ? time_passes : NULL;
+  host_looks = 1 + seed % 3;
   host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;
   host_values_max = play.few_values ? 200 + random_below(200) : 0;
   host_settles = false;
@@ -530,7 +531,7 @@ static void play_seed(unsigned seed) {
     play_events();
     look(false);
   }
-  for (unsigned round = 0; round < (play.pieces ? 40u : 4u); round++)
+  for (unsigned round = 0; round < (play.pieces ? 100u : 4u); round++)
     look(true);
   check_counters(!play.inexact);
   tear_down();

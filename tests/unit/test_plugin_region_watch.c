@@ -1,39 +1,29 @@
 /* Tests how the regions of a host change over time. Producers run in the test's
- * process and are served between two rounds of the watch. The test controls the
- * clock. */
+ * process. The test controls the clock. */
 #include "calls.h"
 #include "region_host.h"
 #include "unit.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "plugin/regions.h"
 #include "region/writer.h"
 
-static int bind_at(const char *path) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-  assert_return_code(bind(fd, (void *)&address, sizeof(address)), errno);
-  return fd;
+/* Writes the path of a file that has the name of a region's. */
+static void file_path(char *path, size_t size, int number) {
+  snprintf(path, size, "%s/many@%d.%016x", getenv("PERCORE_RUNTIME_DIR"),
+           number, (unsigned)number);
 }
 
-static int listen_at(const char *path) {
-  int fd = bind_at(path);
-  assert_return_code(listen(fd, 1), errno);
-  return fd;
-}
-
-static void socket_path(char *path, size_t size, int number) {
-  snprintf(path, size, "%s/many@%d.sock", getenv("PERCORE_RUNTIME_DIR"),
-           number);
+static void write_file(const char *path) {
+  int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  assert_return_code(fd, errno);
+  assert_int_equal(write(fd, "no region", 9), 9);
+  close(fd);
 }
 
 /* ---------------------------------------------------------------------------
@@ -86,13 +76,14 @@ TEST(an_instance_that_ends_leaves_its_counts_in_the_sum) {
 
 /* Returns how many times this process has the memory of a region open. */
 static int count_memories(void) {
-  char path[64], target[64];
+  char path[64], target[PATH_MAX];
+  const char *dir = getenv("PERCORE_RUNTIME_DIR");
   int memories = 0;
   for (int fd = 0; fd < 256; fd++) {
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     ssize_t length = readlink(path, target, sizeof(target) - 1);
     target[length > 0 ? length : 0] = '\0';
-    memories += strncmp(target, "/memfd:unit", 11) == 0;
+    memories += strncmp(target, dir, strlen(dir)) == 0;
   }
   return memories;
 }
@@ -101,7 +92,6 @@ TEST(the_memory_of_a_producer_that_has_ended_is_given_back) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 7);
   begin_watch("");
-  assert_true(count_memories() > 0);
   add(region, "eth0", 1, PACKETS, 2);
   end_producer(0);
   play_round(SECOND);
@@ -140,24 +130,6 @@ TEST(negative_gauges_of_instances_are_less_than_others) {
     assert_int_equal(percore_detach(slots[i]), 0);
 }
 
-TEST(an_instance_found_late_adds_no_counts_from_long_before) {
-  struct percore_region *east = create_usual(0, "east");
-  struct percore_region *west = create_usual(1, "west");
-  served[1] = NULL; /* this producer does not answer yet */
-  add(west, "eth0", 0, PACKETS, 1000000);
-  began_ns = boottime_ns() + 10 * SECOND;
-  begin_watch("");
-  add(east, "eth0", 0, PACKETS, 100);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 100);
-  served[1] = west;
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 100);
-  add(west, "eth0", 0, PACKETS, 2);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 102);
-}
-
 /* A data store may have received a higher value of the counter from an earlier
  * collectd. It would take a lower value for a restart from 0, and would count
  * all of the lower value as new. */
@@ -193,24 +165,6 @@ TEST(all_counts_of_a_producer_that_began_in_this_round_are_reported) {
   add(create_usual(1, "west"), "eth0", 0, PACKETS, 20);
   play_round_begun_before(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 120);
-}
-
-/* The name was free before, so no count can have been reported. */
-TEST(counts_made_while_a_new_producer_is_silent_are_reported) {
-  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
-  begin_watch("");
-  struct percore_region *west = create_usual(1, "west");
-  served[1] = NULL;
-  play_round(SECOND / 10);
-  add(west, "eth0", 0, PACKETS, 20);
-  for (int i = 0; i < 5; i++)
-    play_round(SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  add(west, "eth0", 0, PACKETS, 3);
-  served[1] = west;
-  play_round(SECOND / 10);
-  assert_int_equal(snapshot->regions, 2);
-  assert_count(HOST "port_packets", "all", "eth0", 123);
 }
 
 TEST(counters_continue_when_a_producer_restarts) {
@@ -741,7 +695,6 @@ TEST(
  */
 
 enum { NOBODY = 65534 };
-#define APART "all@uid@65534"
 
 static bool may_change_user(void) {
   if (geteuid() != 0)
@@ -760,66 +713,68 @@ static struct percore_region *create_as_nobody(unsigned place,
   return region;
 }
 
-TEST(series_stay_with_their_user_whoever_serves_the_name_without_an_instance) {
+static void assert_refused(void) {
+  assert_non_null(fake_logged(LOG_WARNING,
+                              "a region unit of user 65534 is not read: user "
+                              "0 has the name"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+TEST(a_name_is_that_of_its_first_user_and_others_are_refused_once) {
   if (!may_change_user())
     skip();
   struct percore_region *first = create_usual(0, "east");
   add(first, "eth0", 0, PACKETS, 100);
   begin_watch("");
   add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
-  add(first, "eth0", 0, PACKETS, 1);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 101);
-  assert_count("percore_unit_port_packets", "0", "eth0", 101);
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  assert_count("percore_unit_port_packets", "0@uid@65534", "eth0", 7);
-  assert_none(HOST "port_packets", "all@east", "eth0");
-  play_round(SECOND);
-  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_WARNING, "reported apart, as " APART));
+  for (int round = 0; round < 3; round++) {
+    add(first, "eth0", 0, PACKETS, 1);
+    play_round(SECOND);
+  }
+  assert_count(HOST "port_packets", "all", "eth0", 103);
+  assert_refused();
 }
 
-TEST(series_stay_with_their_user_between_two_of_its_producers) {
+TEST(a_name_stays_with_its_user_between_two_of_its_producers) {
+  if (!may_change_user())
+    skip();
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  end_producer(0);
+  play_round(SECOND);
+  add(create_as_nobody(0, NULL), "eth0", 0, PACKETS, 7);
+  play_round(SECOND);
+  assert_none(HOST "port_packets", "all", "eth0");
+  assert_refused();
+  end_producer(0);
+  play_round(SECOND);
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 101);
+}
+
+TEST(a_name_is_free_once_the_counts_of_its_user_are_forgotten) {
   if (!may_change_user())
     skip();
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
   end_producer(0);
   play_round(SECOND);
-  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
-  play_round(SECOND);
-  assert_none(HOST "port_packets", "all", "eth0");
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  add(create_usual(0, "east"), "eth0", 0, PACKETS, 1);
-  play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 101);
-}
-
-TEST(an_instance_continues_its_series_whoever_serves_it) {
-  if (!may_change_user())
-    skip();
-  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
-  begin_watch("<Region \"unit\">\nReportPerInstance true\n</Region>\n");
-  assert_count(HOST "port_packets", "all@east", "eth0", 100);
-  end_producer(0);
+  play_round(REGION_FORGET_NS);
   play_round(SECOND);
   add(create_as_nobody(0, "east"), "eth0", 0, PACKETS, 7);
   play_round(SECOND);
-  assert_count(HOST "port_packets", "all@east", "eth0", 107);
+  assert_count(HOST "port_packets", "all", "eth0", 7);
 }
 
-TEST(of_users_that_collectd_finds_at_its_start_the_lowest_uid_has_the_series) {
+TEST(regions_of_users_that_are_named_are_added_up) {
   if (!may_change_user())
     skip();
-  add(create_as_nobody(0, NULL), "eth0", 0, PACKETS, 7);
-  add(create_usual(1, "west"), "eth0", 0, PACKETS, 100);
-  struct percore_region *late = served[1];
-  served[1] = NULL; /* it does not answer yet */
-  begin_watch("");
-  assert_count(HOST "port_packets", APART, "eth0", 7);
-  served[1] = late;
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  begin_watch("<Region \"unit\">\nAllowUser \"root\" \"65534\"\n</Region>\n");
+  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
   play_round(SECOND);
-  assert_count(HOST "port_packets", "all", "eth0", 100);
+  assert_count(HOST "port_packets", "all", "eth0", 107);
 }
 
 /* ---------------------------------------------------------------------------
@@ -842,46 +797,6 @@ TEST(the_memory_of_every_region_that_is_read_is_counted) {
  * Failures
  */
 
-TEST(
-    a_producer_that_does_not_answer_for_a_second_is_silent_and_said_to_be_once) {
-  struct percore_region *region = create_usual(0, NULL);
-  served[0] = NULL;
-  start_watch("");
-  play_round(SECOND / 2);
-  assert_int_equal(snapshot->regions_silent, 0);
-  play_round(SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  play_round(SECOND);
-  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  served[0] = region;
-  play_round(SECOND);
-  play_round(SECOND);
-  assert_int_equal(snapshot->regions_silent, 0);
-  assert_int_equal(snapshot->regions, 1);
-  assert_int_equal(fake_count_logged(LOG_INFO), 1); /* that it is read now */
-}
-
-/* A stopped producer accepts no connections. */
-TEST(a_producer_whose_queue_of_connections_is_full_is_silent) {
-  char path[108];
-  int fds[64], len = 0;
-  socket_path(path, sizeof(path), 0);
-  int listener = listen_at(path);
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-  do {
-    fds[len] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-    assert_true(fds[len] >= 0 && len < 63);
-  } while (connect(fds[len++], (void *)&address, sizeof(address)) == 0);
-  assert_int_equal(errno, EAGAIN);
-  begin_watch("");
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  while (len > 0)
-    close(fds[--len]);
-  close(listener);
-}
-
 TEST(only_a_group_that_may_write_to_the_directory_is_proposed) {
   char path[] = "/tmp/percore-unit-XXXXXX", text[REGION_REMEDY_SIZE];
   assert_non_null(mkdtemp(path));
@@ -899,15 +814,11 @@ TEST(only_a_group_that_may_write_to_the_directory_is_proposed) {
   assert_string_equal(region_health_group_remedy(path, text), "");
 }
 
-/* A huge region takes 32 KiB for each GiB. */
+/* Each slot takes 64 bytes. */
 TEST(a_region_that_is_too_large_for_max_memory_is_refused_once) {
-  static const struct percore_field field = {.name = "rx"};
-  const struct percore_table table = {.name = "flow",
-                                      .storage = PERCORE_OWNED,
-                                      .fields = &field,
-                                      .field_count = 1,
-                                      .max_rows = 1u << 31};
-  create(0, NULL, &table, 1);
+  struct percore_options many = {.cores = 4096, .extra_slots = 12288};
+  assert_return_code(
+      create_region(&served[0], "unit", unit_tables, TABLES, &many), errno);
   host_memory_max = 1 << 20;
   start_watch("");
   for (int i = 0; i < 3; i++)
@@ -918,22 +829,32 @@ TEST(a_region_that_is_too_large_for_max_memory_is_refused_once) {
   assert_non_null(fake_logged(LOG_WARNING, "are allowed; raise MaxMemory"));
 }
 
-/* Creates ordinary files, and sockets that killed producers have left behind.
- */
-TEST(sockets_that_nobody_serves_take_no_places) {
+TEST(files_that_are_no_regions_are_said_once_and_take_no_part) {
   char path[108];
-  for (int i = 0; i < 600; i++) {
-    socket_path(path, sizeof(path), i);
-    if (i % 2 == 0)
-      close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    else
-      close(listen_at(path));
+  for (int i = 0; i < 60; i++) {
+    file_path(path, sizeof(path), i);
+    write_file(path);
   }
   create_usual(0, NULL);
   begin_watch("");
-  play_round(SECOND);
+  for (int i = 0; i < 3; i++)
+    play_round(SECOND);
   assert_int_equal(snapshot->regions, 1);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1); /* of region many */
+}
+
+TEST(files_with_other_names_are_no_regions) {
+  static const char *const names[] = {"unit", "unit.sock", "unit.0123456789",
+                                      ".unit.0123456789abcdef"};
+  char path[PATH_MAX];
+  for (size_t i = 0; i < COUNT_OF(names); i++) {
+    snprintf(path, sizeof(path), "%s/%s", getenv("PERCORE_RUNTIME_DIR"),
+             names[i]);
+    write_file(path);
+  }
+  begin_watch("");
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+  assert_int_equal(fake.values_len, 0);
 }
 
 static void set_time_of_directory(time_t seconds) {
@@ -942,21 +863,111 @@ static void set_time_of_directory(time_t seconds) {
       utimensat(AT_FDCWD, getenv("PERCORE_RUNTIME_DIR"), times, 0), errno);
 }
 
-TEST(a_directory_is_read_when_it_has_changed) {
-  char path[108];
-  set_time_of_directory(1000);
+/* Returns the path of the only file in the directory. */
+static void find_file(char path[PATH_MAX]) {
+  const char *directory = getenv("PERCORE_RUNTIME_DIR");
+  DIR *dir = opendir(directory);
+  assert_non_null(dir);
+  path[0] = '\0';
+  for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+    if (entry->d_name[0] != '.')
+      snprintf(path, PATH_MAX, "%s/%s", directory, entry->d_name);
+  closedir(dir);
+  assert_true(path[0] != '\0');
+}
+
+TEST(a_file_that_is_renamed_counts_once) {
+  char path[PATH_MAX], to[PATH_MAX];
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 5);
   begin_watch("");
-  socket_path(path, sizeof(path), 0);
-  int fd = listen_at(path);
-  set_time_of_directory(1000);
+  find_file(path);
+  snprintf(to, sizeof(to), "%s/unit.00000000000000aa",
+           getenv("PERCORE_RUNTIME_DIR"));
+  assert_return_code(rename(path, to), errno);
+  for (int i = 0; i < 3; i++)
+    play_round(61 * SECOND);
+  add(create_usual(1, NULL), "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 6);
+}
+
+TEST(a_file_of_two_names_is_not_read) {
+  char path[PATH_MAX], to[PATH_MAX];
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 5);
+  find_file(path);
+  snprintf(to, sizeof(to), "%s/unit.00000000000000aa",
+           getenv("PERCORE_RUNTIME_DIR"));
+  assert_return_code(link(path, to), errno);
+  begin_watch("");
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, 0);
+  assert_non_null(fake_logged(LOG_WARNING, "region unit is not read"));
+}
+
+TEST(producers_of_a_name_beside_each_other_are_added_up) {
+  struct percore_region *old = create_usual(0, NULL);
+  add(old, "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  add(create_usual(1, NULL), "eth0", 0, PACKETS, 7);
+  add(old, "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 108);
+  assert_int_equal(snapshot->regions, 1);
+  end_producer(0);
+  play_round(SECOND);
+  assert_int_equal(snapshot->events_len, 0); /* it goes on */
+  add(served[1], "eth0", 0, PACKETS, 2);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 110);
+}
+
+TEST(the_counts_of_a_producer_that_ended_before_it_was_seen_are_reported) {
+  begin_watch("<Region \"unit\">\n</Region>\n");
+  for (int i = 0; i < 5; i++) {
+    add(create_usual(0, NULL), "eth0", 0, PACKETS, 7);
+    end_producer(0);
+  }
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 35);
+  play_round(61 * SECOND); /* lists the directory, with their files */
+  add(create_usual(0, NULL), "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 36);
+}
+
+TEST(another_schema_waits_for_an_older_producer_of_the_name_and_loses_nothing) {
+  struct percore_region *old = create_usual(0, NULL);
+  add(old, "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  struct percore_region *new = create(1, NULL, swapped_tables, 2);
+  add(new, "eth0", 0, 1, 50); /* packets */
+  for (int i = 0; i < 4; i++)
+    play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 100);
+  end_producer(0);
   for (int i = 0; i < 3; i++)
     play_round(SECOND);
-  assert_int_equal(snapshot->regions_silent, 0);
-  set_time_of_directory(1001);
+  assert_count(HOST "port_packets", "all", "eth0", 150);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+}
+
+TEST(a_directory_that_comes_later_is_found_within_a_round) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s/later", getenv("PERCORE_RUNTIME_DIR"));
+  char *before = strdup(getenv("PERCORE_RUNTIME_DIR"));
+  setenv("PERCORE_RUNTIME_DIR", path, true);
+  begin_watch("<Region \"unit\">\n</Region>\n");
+  assert_return_code(mkdir(path, 0700), errno);
+  create_usual(0, NULL);
   play_round(SECOND);
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  close(fd);
+  assert_int_equal(snapshot->regions, 1);
+  end_producer(0);
+  play_round(SECOND);
+  find_file(path);
+  unlink(path);
+  rmdir(getenv("PERCORE_RUNTIME_DIR"));
+  setenv("PERCORE_RUNTIME_DIR", before, true);
+  free(before);
 }
 
 TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
@@ -966,16 +977,11 @@ TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
   assert_false(watch_is_idle());
   play_round(SECOND);
   assert_true(watch_is_idle());
-  socket_path(path, sizeof(path), 0);
-  int fd = bind_at(path); /* without a listener */
+  snprintf(path, sizeof(path), "%s/other", getenv("PERCORE_RUNTIME_DIR"));
+  write_file(path);
   assert_false(watch_is_idle());
-  set_time_of_directory(1001);
-  play_round(SECOND);
-  assert_false(watch_is_idle()); /* somebody may listen at it soon */
-  unlink(path);
-  close(fd);
   set_time_of_directory(1002);
-  play_round(SECOND);
+  play_round(61 * SECOND);
   assert_true(watch_is_idle());
   create_usual(0, NULL);
   set_time_of_directory(1003);
@@ -989,12 +995,12 @@ TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
 
 TEST(the_board_alone_needs_no_rounds) {
   char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/board.sock", getenv("PERCORE_RUNTIME_DIR"));
-  int fd = bind_at(path);
+  snprintf(path, sizeof(path), "%s/board.0123456789abcdef",
+           getenv("PERCORE_RUNTIME_DIR"));
+  write_file(path);
   set_time_of_directory(1000);
   begin_watch("");
   assert_true(watch_is_idle());
-  close(fd);
 }
 
 static void start_in(const char *folder, const char *lines) {
@@ -1016,79 +1022,22 @@ TEST(for_configured_regions_rounds_are_needed_even_without_a_directory) {
 
 TEST(why_a_directory_cannot_be_read_is_logged_once) {
   char path[108];
-  socket_path(path, sizeof(path), 0);
-  close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-  start_in("many@0.sock/file", "");
+  file_path(path, sizeof(path), 0);
+  write_file(path);
+  start_in("many@0.0000000000000000/file", "");
   for (int i = 0; i < 3; i++)
     play_round(SECOND);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "are not read: Not a directory"));
 }
 
-/* Its producer may have been between bind(2) and listen(2). */
-TEST(a_socket_that_refused_is_tried_again) {
-  char path[108];
-  socket_path(path, sizeof(path), 0);
-  int fd = bind_at(path);
-  set_time_of_directory(1000);
-  begin_watch("");
-  assert_return_code(listen(fd, 1), errno);
-  for (int i = 0; i < 33; i++)
-    play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 1);
-  close(fd);
-}
-
-static struct rlimit limit_files(rlim_t most) {
-  struct rlimit before, now;
-  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
-  now = before;
-  now.rlim_cur = most < before.rlim_max ? most : before.rlim_max;
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &now), errno);
-  return before;
-}
-
-/* True if somebody has connected since the last call. */
-static bool is_connected_to(int listener) {
-  struct pollfd pending = {.fd = listener, .events = POLLIN};
-  bool any = false;
-  while (poll(&pending, 1, 0) > 0) {
-    int fd = accept(listener, NULL, NULL);
-    any = send(fd, "no message", 10, MSG_NOSIGNAL) == 10;
-    close(fd);
-  }
-  return any;
-}
-
-TEST(what_was_refused_is_connected_to_when_the_directory_has_changed) {
-  char path[108];
-  socket_path(path, sizeof(path), 0);
-  int fd = listen_at(path);
-  set_time_of_directory(1000);
-  begin_watch("");
-  assert_true(is_connected_to(fd));
-  play_round(SECOND);
-  assert_non_null(fake_logged(LOG_WARNING, "a packet that is not a message"));
-  for (int i = 0; i < 10; i++) {
-    play_round(SECOND);
-    assert_false(is_connected_to(fd));
-  }
-  set_time_of_directory(1001);
-  play_round(SECOND);
-  assert_true(is_connected_to(fd));
-  close(fd);
-}
-
-TEST(what_may_not_be_read_is_not_connected_to_and_takes_no_place) {
-  enum { SOCKETS = 300 };
-  static int listeners[SOCKETS];
+TEST(what_may_not_be_read_is_not_opened_and_takes_no_place) {
   char path[108];
   if (!may_change_user())
     skip();
-  struct rlimit before = limit_files(4096);
-  for (int i = 0; i < SOCKETS; i++) {
-    socket_path(path, sizeof(path), i);
-    listeners[i] = listen_at(path);
+  for (int i = 0; i < 300; i++) {
+    file_path(path, sizeof(path), i);
+    write_file(path);
     assert_return_code(chown(path, NOBODY, (gid_t)-1), errno);
   }
   create_usual(0, NULL);
@@ -1096,39 +1045,15 @@ TEST(what_may_not_be_read_is_not_connected_to_and_takes_no_place) {
   for (int i = 0; i < 3; i++)
     play_round(SECOND);
   assert_int_equal(snapshot->regions, 1);
-  assert_int_equal(snapshot->regions_silent, 0);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "AllowUser names those that are"));
-  for (int i = 0; i < SOCKETS; i++) {
-    assert_false(is_connected_to(listeners[i]));
-    close(listeners[i]);
-  }
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
-}
-
-/* Whatever the clock says, a part of the directory is read in each round. */
-TEST(a_full_directory_is_read_in_several_rounds) {
-  enum { SOCKETS = 200, REGIONS = 4 };
-  char path[108], instance[] = "a";
-  /* Some of these are beyond the first files, in whatever order they are. */
-  for (unsigned place = 0; place < REGIONS; place++, instance[0]++)
-    create_usual(place, instance);
-  for (int i = 0; i < SOCKETS; i++) {
-    socket_path(path, sizeof(path), i);
-    close(listen_at(path));
-  }
-  host_now_ns = hours_pass;
-  begin_watch("");
-  for (int i = 0; i < 5; i++)
-    play_round(SECOND);
-  assert_int_equal(snapshot->regions, REGIONS);
 }
 
 TEST(every_known_region_is_read_in_each_round_however_long_it_takes) {
   char instance[] = "a";
   for (unsigned place = 0; place < COUNT_OF(served); place++, instance[0]++)
     add(create_usual(place, instance), "eth0", 0, PACKETS, 1);
-  host_now_ns = hours_pass;
+  host_now_ns = time_passes;
   start_watch("");
   for (unsigned place = 0; place < COUNT_OF(served); place++)
     play_round(SECOND); /* at least one is found in each */
@@ -1157,79 +1082,65 @@ TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
   }
 }
 
-static int count_free_descriptors(void) {
-  int fds[64], len = 0;
-  while (len < (int)COUNT_OF(fds) && (fds[len] = dup(0)) >= 0)
-    len++;
-  for (int i = 0; i < len; i++)
-    close(fds[i]);
-  return len;
+TEST(no_descriptor_is_kept_for_a_region) {
+  char instance[] = "a";
+  for (unsigned place = 0; place < COUNT_OF(served); place++, instance[0]++)
+    create_usual(place, instance);
+  begin_watch("");
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, COUNT_OF(served));
+  assert_int_equal(count_memories(), 0);
 }
 
-TEST(of_few_descriptors_a_quarter_is_left_for_others) {
-  enum { SOCKETS = 20 };
-  int listeners[SOCKETS];
-  char path[108];
-  for (int i = 0; i < SOCKETS; i++) {
-    socket_path(path, sizeof(path), i);
-    listeners[i] = listen_at(path);
+static const struct percore_field one_field[] = {{.name = "packets"}};
+static const struct percore_table one_table[] = {
+    {.name = "t", .fields = one_field, .field_count = 1}};
+
+TEST(no_more_than_64_names_are_read_at_the_same_time) {
+  enum { NAMES = 70 };
+  struct percore_region *regions[NAMES];
+  char name[16];
+  struct percore_options small = {.cores = 1, .instance = name};
+  for (int i = 0; i < NAMES; i++) {
+    snprintf(name, sizeof(name), "%d", i);
+    assert_return_code(create_region(&regions[i], "unit", one_table, 1, &small),
+                       errno);
   }
-  struct rlimit before = limit_files(64);
-  start_watch("");
+  begin_watch("");
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, 64);
+  assert_non_null(fake_logged(LOG_WARNING, "at most 64 names are"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  for (int i = 0; i < NAMES; i++)
+    assert_return_code(percore_destroy(regions[i]), errno);
   for (int i = 0; i < 3; i++)
-    play_round(2 * SECOND);
-  int free_descriptors = count_free_descriptors();
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
-  assert_in_range(snapshot->regions_silent, 1, SOCKETS - 1);
-  assert_in_range(free_descriptors, 16, 48);
-  assert_non_null(fake_logged(LOG_WARNING, "LimitNOFILE"));
-  /* All other warnings are about producers that do not answer. */
-  assert_int_equal(fake_count_logged(LOG_WARNING),
-                   1 + snapshot->regions_silent);
-  for (int i = 0; i < SOCKETS; i++)
-    close(listeners[i]);
+    play_round(SECOND); /* reads the last counts of the others */
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
 }
 
-TEST(no_more_than_256_regions_are_read) {
-  enum { SOCKETS = 260 };
-  int listeners[SOCKETS];
-  char path[108];
-  struct rlimit before = limit_files(4096);
-  for (int i = 0; i < SOCKETS; i++) {
-    socket_path(path, sizeof(path), i);
-    listeners[i] = listen_at(path);
+TEST(no_more_than_1024_files_of_a_user_are_read_at_the_same_time) {
+  static char content[1 << 20];
+  char path[PATH_MAX];
+  struct percore_options small = {.cores = 1};
+  assert_return_code(create_region(&served[0], "unit", one_table, 1, &small),
+                     errno);
+  find_file(path);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t size = read(fd, content, sizeof(content));
+  close(fd);
+  assert_in_range(size, 1, sizeof(content) - 1);
+  for (unsigned i = 0; i < 1030; i++) {
+    snprintf(path, sizeof(path), "%s/unit.%016x", getenv("PERCORE_RUNTIME_DIR"),
+             i);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, content, (size_t)size), size);
+    close(fd);
   }
   begin_watch("");
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 256);
-  assert_non_null(fake_logged(LOG_WARNING, "at most 256 regions"));
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
-  for (int i = 0; i < SOCKETS; i++)
-    close(listeners[i]);
-}
-
-TEST(a_user_gets_at_most_half_of_the_places) {
-  enum { SOCKETS = 140 };
-  int listeners[SOCKETS];
-  char path[108];
-  if (!may_change_user())
-    skip();
-  struct rlimit before = limit_files(4096);
-  for (int i = 0; i < SOCKETS; i++) {
-    socket_path(path, sizeof(path), i);
-    listeners[i] = bind_at(path);
-    assert_return_code(chown(path, NOBODY, (gid_t)-1), errno);
-    assert_return_code(seteuid(NOBODY), errno); /* whom readers see as peer */
-    assert_return_code(listen(listeners[i], 1), errno);
-    assert_return_code(seteuid(0), errno);
-  }
-  begin_watch("");
-  play_round(2 * SECOND);
-  assert_int_equal(snapshot->regions_silent, 128);
-  assert_non_null(fake_logged(LOG_WARNING, "a user gets at most half"));
-  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
-  for (int i = 0; i < SOCKETS; i++)
-    close(listeners[i]);
+  assert_non_null(fake_logged(LOG_WARNING, "1024 of a user"));
+  for (int i = 0; i < 2; i++) /* those that were read make room */
+    play_round(SECOND);
+  assert_int_equal(snapshot->regions, 1);
 }
 
 /* Each producer is an instance with a new name, and ends after one round. */
@@ -1244,7 +1155,7 @@ TEST(an_instance_that_ended_gives_its_place_to_the_next) {
     assert_count(HOST "port_packets", "all", "a", i + 1);
     end_producer(0);
   }
-  assert_null(fake_logged(LOG_WARNING, "at most 256 regions"));
+  assert_null(fake_logged(LOG_WARNING, "names are"));
 }
 
 /* Two names come in each round, and those of the round before end. With

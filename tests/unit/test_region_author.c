@@ -479,7 +479,7 @@ TEST(a_region_that_is_not_served_prints_its_reason_once) {
   }
   end_listening(file);
   assert_int_equal(lines_said(), 1);
-  assert_non_null(strstr(said, "region 'author' is not served in /nonexistent: "
+  assert_non_null(strstr(said, "region 'author' cannot be made in /nonexistent: "
                                "No such file or directory"));
   struct percore_region_status status = status_of(region);
   assert_int_equal(status.served, 0);

@@ -212,20 +212,6 @@ REGION_TEST(a_table_that_is_not_per_core_has_no_values_of_cores) {
   region_tile_free(&tile);
 }
 
-TEST(cells_of_a_tile_are_added_for_each_of_its_columns) {
-  enum { COLUMNS = 17, ROWS = 20 };
-  for (uint32_t columns = 1; columns <= COLUMNS; columns++) {
-    const struct region_tile tile = {.columns = columns, .rows = ROWS};
-    uint64_t cells[COLUMNS * ROWS], sums[COLUMNS], expected[COLUMNS];
-    for (uint32_t c = 0; c < columns; c++)
-      expected[c] = sums[c] = 1000 * c;
-    for (uint32_t i = 0; i < columns * ROWS; i++)
-      expected[i % columns] += cells[i] = i * i;
-    region_tile_add(&tile, cells, sums);
-    assert_memory_equal(sums, expected, columns * sizeof(*sums));
-  }
-}
-
 TEST(a_row_of_a_slot_has_all_buckets_of_a_long_histogram) {
   static const struct percore_field fields[] = {{.name = "packets"},
                                                 {.name = "bytes"},
