@@ -66,8 +66,8 @@ struct percore_region_status {
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
   uint64_t adds_refused; /* row_add calls that added no row, or found none */
-  /* One line: why the region is not served, or what it refused and which thread
-   * is the cause; otherwise "". */
+  /* One line: why the region was not created, or what it refused and which
+   * thread is the cause; otherwise "". */
   char reason[256];
   /* Of adds_refused: calls that failed with EAGAIN, because a thread might
    * still use the removed rows. */

@@ -136,7 +136,7 @@ def loads_of(content):
             # A sequence counter precedes the columns.
             first = number(table + 80, "Q") + 8 + 8 * number(record + 20)
     rows = number(number(table + 48, "Q"), "Q")
-    return [number(first + row * number(table + 28), "Q") for row in range(rows)]
+    return [number(first + row * number(table + 28), "Q") for row in range(1, rows)]  # row 0 is the sink
 
 
 def test_another_language_reads_it():

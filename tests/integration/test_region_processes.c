@@ -548,9 +548,9 @@ TEST(a_forked_child_cannot_count_or_hide_its_parents_end) {
   assert_int_equal(write(ask[1], "c", 1), 1);
   assert_int_equal(read(say[0], &child, sizeof(child)), sizeof(child));
   uint64_t values[64];
-  unit_totals(reader, PORT, 0, values);
+  unit_totals(reader, PORT, 1, values);
   assert_int_equal(values[PACKETS], 3);
-  assert_int_equal(region_reader_rows(reader, PORT + 1), 1);
+  assert_int_equal(region_reader_rows(reader, PORT + 1), 2);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);

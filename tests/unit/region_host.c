@@ -1,5 +1,5 @@
-#include "region_host.h"
 #include "calls.h"
+#include "region_host.h"
 
 #include "base/clock.h"
 #include "plugin/regions.h"
@@ -218,8 +218,8 @@ struct percore_region *create(unsigned place, const char *instance,
                               uint32_t len) {
   struct percore_options create = {
       .instance = instance, .cores = host_cores, .extra_slots = 2};
-  int status = create_region(&served[place], "unit", tables, len, &create);
-  assert_return_code(status, errno);
+  assert_return_code(
+      create_region(&served[place], "unit", tables, len, &create), errno);
   return served[place];
 }
 

@@ -1123,8 +1123,7 @@ TEST(a_region_is_read_however_much_memory_another_takes) {
   host_memory_max = 1 << 20;
   begin_long_after("");
   struct percore_options small = {.cores = 4};
-  assert_int_equal(create_region(&served[1], "zone", few_tables, 1, &small),
-                   0);
+  assert_int_equal(create_region(&served[1], "zone", few_tables, 1, &small), 0);
   count(served[1], "a", 1);
   play_round(SECOND);
   count(served[1], "a", 4);
@@ -1222,8 +1221,7 @@ TEST(a_table_that_takes_long_is_read_in_several_rounds) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS); /* the table is read in two turns */
   struct percore_options small = {.cores = 4};
-  assert_int_equal(create_region(&served[1], "zone", few_tables, 1, &small),
-                   0);
+  assert_int_equal(create_region(&served[1], "zone", few_tables, 1, &small), 0);
   host_now_ns = time_may_pass;
   takes_time = host_settles = false;
   start_long_after(TOP "<Region \"*\">\n</Region>\n");
