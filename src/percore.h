@@ -502,7 +502,8 @@ int percore_open(struct percore_reader **reader, const char *region,
 
 /* Checks whether the producer is alive. If the reader has none that is, looks
  * for the newest file of the region. Never waits for a producer. Returns 1 if
- * the producer has changed since the last call, 0 if it is the same, or -1 with
+ * the producer has changed since the last call (it may be gone: see
+ * percore_reader_state), 0 if it is the same, or -1 with
  * errno; percore_reader_error has the reason:
  *   ENOENT, ECONNRESET   there is no region, or its producer is gone
  *   EACCES               this user may not read the file
