@@ -308,7 +308,7 @@ struct percore_options {
                      file system of the runtime directory has them */
   int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
   int off;   /* 1: make a sink, without memory, thread or message */
-  /* 1: every user who can reach the runtime directory may read the region, not
+  /* 1: every user who may list the runtime directory may read the region, not
    * only root and the directory's group */
   int all_users;
   /* 1: children of fork(2), and their children, attach slots of their own in

@@ -255,7 +255,7 @@ def test_plugin():
         raise Skip("becoming another user needs root")
     outside = ["setpriv", f"--reuid={READER}", f"--regid={READER}", "--clear-groups"]
     for readers in ("group", "all", "off"):
-        with Place(0o3771) as place:
+        with Place(0o3775) as place:
             os.environ["PERCORE_RUNTIME_DIR"] = place.path
             load = f'<Load>\nBoard "{readers}"\n</Load>'
             with Collectd(load, INTERVAL_S).start() as collectd:
