@@ -308,7 +308,7 @@ struct percore_options {
                      file system of the runtime directory has them */
   int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
   int off;   /* 1: make a sink, without memory, thread or message */
-  /* 1: every user who can reach the runtime directory may read the region, not
+  /* 1: every user who may list the runtime directory may read the region, not
    * only root and the directory's group */
   int all_users;
   /* 1: children of fork(2), and their children, attach slots of their own in
@@ -502,7 +502,8 @@ int percore_open(struct percore_reader **reader, const char *region,
 
 /* Checks whether the producer is alive. If the reader has none that is, looks
  * for the newest file of the region. Never waits for a producer. Returns 1 if
- * the producer has changed since the last call, 0 if it is the same, or -1 with
+ * the producer has changed since the last call (it may be gone: see
+ * percore_reader_state), 0 if it is the same, or -1 with
  * errno; percore_reader_error has the reason:
  *   ENOENT, ECONNRESET   there is no region, or its producer is gone
  *   EACCES               this user may not read the file
