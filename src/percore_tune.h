@@ -18,7 +18,7 @@ extern "C" {
  * huge_pages   for large tables with updates in random order. 1: allocate the
  *              whole region at once, in huge pages if the file system of the
  *              runtime directory has them
- * all_users    for regions that are no secret. 1: every user who can reach the
+ * all_users    for regions that are no secret. 1: every user who may list the
  *              runtime directory may read the region, not only root and the
  *              directory's group
  * quiet        for programs that report percore_status in their own way. 1:
