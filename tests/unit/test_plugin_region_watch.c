@@ -851,8 +851,7 @@ TEST(only_a_group_that_may_write_to_the_directory_is_proposed) {
 
 /* Each slot takes 64 bytes. */
 TEST(a_region_that_is_too_large_for_max_memory_is_refused_once) {
-  struct percore_options many = {
-      .cores = 4096, .extra_slots = 12288};
+  struct percore_options many = {.cores = 4096, .extra_slots = 12288};
   assert_return_code(
       create_region(&served[0], "unit", unit_tables, TABLES, &many), errno);
   host_memory_max = 1 << 20;
@@ -1196,12 +1195,11 @@ TEST(no_more_than_64_names_are_read_at_the_same_time) {
   enum { NAMES = 70 };
   struct percore_region *regions[NAMES];
   char name[16];
-  struct percore_options small = {
-      .size = sizeof(small), .cores = 1, .instance = name};
+  struct percore_options small = {.cores = 1, .instance = name};
   for (int i = 0; i < NAMES; i++) {
     snprintf(name, sizeof(name), "%d", i);
-    assert_return_code(
-        percore_create(&regions[i], "unit", one_table, 1, &small), errno);
+    assert_return_code(create_region(&regions[i], "unit", one_table, 1, &small),
+                       errno);
   }
   begin_watch("");
   play_round(SECOND);
@@ -1218,8 +1216,8 @@ TEST(no_more_than_64_names_are_read_at_the_same_time) {
 TEST(no_more_than_1024_files_of_a_user_are_read_at_the_same_time) {
   static char content[1 << 20];
   char path[PATH_MAX];
-  struct percore_options small = {.size = sizeof(small), .cores = 1};
-  assert_return_code(percore_create(&served[0], "unit", one_table, 1, &small),
+  struct percore_options small = {.cores = 1};
+  assert_return_code(create_region(&served[0], "unit", one_table, 1, &small),
                      errno);
   find_file(path);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
