@@ -1,4 +1,4 @@
-/* wake_sampler: a thread that measures how fast cores wake (<WakeLatency>). It
+/* wake_sampler: a thread that measures how fast cores wake (WakeLatency). It
  * runs one burst of probes in each interval, and dispatches what is known over
  * the window (option Window). */
 #ifndef PERCORE_PLUGIN_WAKE_SAMPLER_H
