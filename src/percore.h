@@ -91,8 +91,8 @@ int percore_load_open(struct percore_load **load,
  * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
  * long, the call returns 0 and leaves the loads unchanged.
  *
- * Price: two system calls for all cores with the source "idle" (and up to two
- * more once a minute), one for each core with a hardware counter. With `bounds`,
+ * Price: two system calls for all cores, and one for each core with a hardware
+ * counter, or with the source "idle" where the idle loop may poll; with `bounds`,
  * five more for each idle state of each core on a machine that wakes often.
  *
  * From the board, reads the newest loads without a system call; until the next
