@@ -83,9 +83,8 @@ int percore_load_open(struct percore_load **load,
  * long, the call returns 0 and leaves the loads unchanged.
  *
  * Price: two system calls for all cores, and one for each core with a hardware
- * counter, or with the source "idle" where the idle loop may poll; with
- * `bounds`, five more for each idle state of each core on a machine that wakes
- * often.
+ * counter, or with the source "idle" where the idle loop may poll; with `bounds`,
+ * five more for each idle state of each core on a machine that wakes often.
  *
  * From the board, reads the newest loads without a system call; until the next
  * are due, it only reads the clock. While there is no fresh board, all loads

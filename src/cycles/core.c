@@ -216,6 +216,8 @@ static bool end_window(struct engine *engine, struct core *core,
   bool bad = starved || (has_begun && !is_plausible(core, reading->off_ns));
   if (bad && !refuse(engine, core, starved))
     return false;
+  if (has_begun && !bad && !(growth->wall > 0)) /* no time has passed */
+    return false;
   if (has_begun && !bad) {
     core->refused = 0;
     core->backoff[core->source_index].wait_ns = 0;

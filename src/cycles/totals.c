@@ -52,7 +52,7 @@ struct bounds bounds_of(const struct core_totals *from,
     from_over -= COLUMN_RESOLUTION_NS;
   double low = unhalted - (to->stolen - from->stolen) -
                (to->over - from->over) - to->end_over - from->end_under -
-               fmax(to->lacks - from->lacks, 0) - to->end_lacks;
+               fmax(to->lacks - from->lacks + to->end_lacks, 0);
   double high = unhalted + (to->under - from->under) + unknown + to->end_under +
                 from_over;
   return (struct bounds){.low = between(0, low / span, load),

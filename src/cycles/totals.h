@@ -70,7 +70,7 @@
  * and of bpf, whose U has no columns that err as those of `lacks`, 30 ms and
  * the time since the columns were read:
  *
- *   low -= max(0, dlacks) + B.end_lacks
+ *   low -= max(0, dlacks + B.end_lacks)
  *
  * The bounds do not include a pause while the tick counted too much.
  *
