@@ -315,10 +315,10 @@ percore_shared_row_t percore_shared_row(struct percore_region *region,
 /* A library with a different ABI does not define this symbol, so that linking
  * fails if the header does not match the library. The percore sources
  * themselves are compiled with PERCORE_BUILDING. */
-extern const char percore_abi_2;
+extern const char percore_abi_1;
 #ifndef PERCORE_BUILDING
 __attribute__((used)) static const char *const percore_abi_check_ =
-    &percore_abi_2;
+    &percore_abi_1;
 #endif
 
 /* With PERCORE_DEBUG defined, mistakes end the program with a message. The

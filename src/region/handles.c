@@ -8,7 +8,7 @@
 
 #include "writer.h"
 
-const char percore_abi_2 = 2;
+const char percore_abi_1 = 1;
 
 /* ---------------------------------------------------------------------------
  * Sinks

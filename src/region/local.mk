@@ -52,7 +52,7 @@ libregion_la_SOURCES = \
 lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
 libpercore_la_LIBADD = libboard.la libregion.la libcycles.la -lm
-libpercore_la_LDFLAGS = -shared -version-info 2:0:0 -no-undefined \
+libpercore_la_LDFLAGS = -shared -version-info 1:0:0 -no-undefined \
 	-Wl,-z,nodelete,-z,now \
 	-Wl,--version-script=$(top_srcdir)/src/libpercore.map
 libpercore_la_DEPENDENCIES = libboard.la libregion.la libcycles.la src/libpercore.map

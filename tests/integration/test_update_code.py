@@ -245,7 +245,7 @@ def check_abi(directory):
     with open(os.path.join(INCLUDE, "percore.h")) as file:
         text = file.read()
     with open(os.path.join(directory, "percore.h"), "w") as file:
-        file.write(text.replace("percore_abi_2", "percore_abi_3"))
+        file.write(text.replace("percore_abi_1", "percore_abi_2"))
     program = os.path.join(directory, "main.c")
     with open(program, "w") as file:
         file.write("#include <percore.h>\n"
