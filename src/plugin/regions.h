@@ -526,7 +526,7 @@ void region_health_refusals(const struct region_producer *producer);
 void region_health_conclude(struct region_watch *watch);
 
 /* Returns advice for the end of a message that this process was refused access
- * to a socket or directory. The advice names the group whose members have
+ * to a file or directory. The advice names the group whose members have
  * access; it is "" if membership would not help. Queries the name service, so
  * use it only in messages that are logged once. */
 #define REGION_REMEDY_SIZE 256
