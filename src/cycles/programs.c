@@ -85,6 +85,16 @@ void programs_close(struct programs *programs) {
  * Loading
  */
 
+int programs_attach(struct programs *programs, int link, const char *tracepoint,
+                    int program, char why[WHY_SIZE]) {
+  int status = programs->links[link] = bpf_attach(tracepoint, program);
+  if (status >= 0)
+    return 0;
+  return why_fails(why, status, "cannot attach to the tracepoint %s: %s",
+                   tracepoint, strerror(-status));
+}
+
+#ifdef PERCORE_BPF
 /* Explains the errno with which the kernel refused to load programs (0 if it is
  * unknown), and returns it as -errno. */
 static int refused(int error, char why[WHY_SIZE]) {
@@ -97,16 +107,6 @@ static int refused(int error, char why[WHY_SIZE]) {
           : "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL");
 }
 
-int programs_attach(struct programs *programs, int link, const char *tracepoint,
-                    int program, char why[WHY_SIZE]) {
-  int status = programs->links[link] = bpf_attach(tracepoint, program);
-  if (status >= 0)
-    return 0;
-  return why_fails(why, status, "cannot attach to the tracepoint %s: %s",
-                   tracepoint, strerror(-status));
-}
-
-#ifdef PERCORE_BPF
 /* Takes a descriptor out of the skeleton, which then does not close it. */
 static int take(int *fd) {
   int taken = *fd;
