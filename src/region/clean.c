@@ -99,15 +99,12 @@ static int compare_age(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* Another process may not have locked its unfinished file yet, so such files
- * are not removed before they have been dead for WAIT_S. */
 static void remove_dead(int dir, struct dead *all, unsigned count,
                         unsigned excess) {
   time_t now_s = time(NULL);
   qsort(all, count, sizeof(*all), compare_age);
   for (unsigned i = 0; i < count; i++)
-    if ((i < excess && all[i].name[0] != '.') ||
-        (all[i].noted_s != 0 && now_s - all[i].noted_s >= WAIT_S))
+    if (i < excess || (all[i].noted_s != 0 && now_s - all[i].noted_s >= WAIT_S))
       (void)region_file_remove(dir, all[i].name);
 }
 
