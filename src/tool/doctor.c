@@ -14,11 +14,13 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/magic.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -278,6 +280,27 @@ static void check_directory(struct doctor *doctor, int error) {
       status.st_mode & 07777, group != NULL ? group->gr_name : "(unknown)");
 }
 
+/* A file system of 0 blocks or files has no limit. */
+static void check_space(struct doctor *doctor) {
+  struct statfs space;
+  if (statfs(region_runtime_dir(), &space) != 0)
+    return;
+  if (space.f_type != TMPFS_MAGIC)
+    doctor_say(doctor, REGIONS, "file system", VERDICT_NOTE,
+               "mount a tmpfs there, as run-percore.mount does: writing pages "
+               "to a disk delays those who count",
+               "no tmpfs");
+  if (10 * space.f_bavail < space.f_blocks ||
+      10 * space.f_ffree < space.f_files)
+    doctor_say(
+        doctor, REGIONS, "space", VERDICT_NOTE,
+        "'percore regions --clean' removes the files of producers that "
+        "are gone",
+        "nearly full: %llu of %llu pages and %llu of %llu files are free",
+        (unsigned long long)space.f_bavail, (unsigned long long)space.f_blocks,
+        (unsigned long long)space.f_ffree, (unsigned long long)space.f_files);
+}
+
 /* A file of another user keeps nobody from reporting. */
 static void check_unreadable(struct doctor *doctor,
                              const struct listed *listed) {
@@ -296,6 +319,7 @@ void check_regions(struct doctor *doctor) {
   struct listing listing;
   int error = -listing_connect(&listing, NULL), alive = 0;
   check_directory(doctor, error);
+  check_space(doctor);
   for (size_t i = 0; error == 0 && i < listing.len; i++)
     alive += strcmp(listed_state(&listing.listed[i]), "alive") == 0;
   if (error == 0)

@@ -6,7 +6,9 @@
 #include "tool/target.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
@@ -234,6 +236,35 @@ static void leave_file(const char *name, char path[400]) {
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   assert_true(fd >= 0);
   close(fd);
+}
+
+static struct statfs space = {.f_type = TMPFS_MAGIC};
+
+int __wrap_statfs(const char *path, struct statfs *result);
+int __wrap_statfs(const char *path, struct statfs *result) {
+  (void)path;
+  *result = space;
+  return 0;
+}
+
+TEST(a_runtime_directory_on_a_disk_or_nearly_full_is_named_with_advice) {
+  space = (struct statfs){.f_type = TMPFS_MAGIC,
+                          .f_blocks = 100,
+                          .f_bavail = 10,
+                          .f_files = 100,
+                          .f_ffree = 9};
+  examine();
+  assert_value("space", "9 of 100 files");
+  assert_advice("space", "percore regions --clean");
+  assert_int_equal(place.doctor.missing, 0);
+  space = (struct statfs){.f_type = EXT4_SUPER_MAGIC};
+  examine();
+  assert_value("file system", "no tmpfs");
+  assert_advice("file system", "tmpfs");
+  space = (struct statfs){.f_type = TMPFS_MAGIC};
+  examine();
+  for (size_t i = 0; i < found_len; i++)
+    assert_string_not_equal(found[i].name, "space");
 }
 
 TEST(an_unreadable_file_is_reported_with_reason_and_command) {

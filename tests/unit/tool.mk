@@ -18,6 +18,7 @@ tests_unit_test_arguments_LDADD = $(tool_tests_libs)
 tests_unit_test_compare_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_compare_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_findings_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
+tests_unit_test_findings_LDFLAGS = -Wl,--wrap=statfs
 tests_unit_test_findings_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_json_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_json_LDADD = $(tool_tests_libs)
