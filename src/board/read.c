@@ -103,7 +103,9 @@ int board_reader_update(struct board_reader *reader) {
   if (!reader->is_attached) {
     reader->due_ns = now_ns + LOOK_NS;
     reader->is_attached =
-        percore_refresh(reader->reader) >= 0 && is_board(reader);
+        percore_refresh(reader->reader) >= 0 &&
+        percore_reader_state(reader->reader, NULL) == PERCORE_ALIVE &&
+        is_board(reader);
   }
   /* While the row is being written, the last picture is still true. */
   if (reader->is_attached)

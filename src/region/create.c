@@ -45,7 +45,7 @@ static void after_fork_in_parent(void) {
 static void after_fork_in_child(void) {
   region_process_forget();
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
-    pthread_mutex_init(&r->mutex, NULL);
+    pthread_mutex_unlock(&r->mutex);
     if (r->is_child && !r->inherit)
       continue; /* a sink already */
     r->is_child = true;
@@ -57,7 +57,7 @@ static void after_fork_in_child(void) {
                      : region_memory_drop(r->map, r->size, r->is_forked)))
       _exit(127);
   }
-  pthread_mutex_init(&regions_mutex, NULL);
+  pthread_mutex_unlock(&regions_mutex);
 }
 
 /* As early as possible: handlers run in this order in the child, and another

@@ -43,8 +43,10 @@ int percore_refresh(struct percore_reader *reader) {
   enum region_event event = region_reader_refresh(reader->reader);
   if (event == REGION_WENT)
     event = region_reader_refresh(reader->reader);
-  if (event == REGION_CAME)
+  if (event == REGION_CAME) {
+    (void)region_reader_refresh(reader->reader); /* it may be over already */
     return 1;
+  }
   if (region_reader_presence(reader->reader) == REGION_ALIVE)
     return 0;
   errno = region_reader_errno(reader->reader);

@@ -99,6 +99,10 @@ static void end(void) {
   board_close(board);
   board_reader_close(reader);
   unsetenv("PERCORE_RUNTIME_DIR");
+  DIR *dir = opendir(folder);
+  for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+    (void)unlinkat(dirfd(dir), entry->d_name, 0);
+  closedir(dir);
   rmdir(folder);
 }
 
@@ -221,6 +225,13 @@ TEST(a_board_for_all_can_be_read_by_all) {
   board = board_open(BOARD_ALL, &journal);
   publish();
   assert_int_equal(boards_with(0644), 1);
+}
+
+TEST(a_board_that_has_ended_is_not_taken) {
+  publish();
+  board_close(board);
+  board = NULL;
+  assert_int_equal(update_at(0), -ESTALE);
 }
 
 static pthread_t creator;
