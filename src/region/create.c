@@ -197,7 +197,7 @@ static int make_file(struct percore_region *region, struct region_plan *plan,
   if (region_file_make(&file, dir, name, options->instance,
                        options->all_users != 0) == 0) {
     rc = map_file(region, file.fd);
-    if (region_file_lock(&file))
+    if (rc == 0 && region_file_lock(&file))
       plan->header.flags |= REGION_LOCK_TELLS;
     region->header->flags = plan->header.flags;
     if (rc == 0)
