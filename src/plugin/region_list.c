@@ -16,6 +16,7 @@
 /* How many names and files are read at most, and how many files of a user; and
  * how many are known, with those that were read to their end. */
 #define NAMES_MAX 64
+#define NAMES_KNOWN_MAX 256
 #define FILES_MAX 4096
 #define FILES_OF_USER_MAX 1024
 #define FILES_KNOWN_MAX 65536
@@ -141,7 +142,7 @@ static void remove_name(struct region_watch *watch,
  * least recently. Returns false if each has a file. */
 static bool has_place(struct region_watch *watch) {
   struct region_instance **gone = NULL;
-  if (watch->instances_len < NAMES_MAX)
+  if (watch->instances_len < NAMES_KNOWN_MAX)
     return true;
   for (struct region_instance **link = &watch->instances; *link != NULL;
        link = &(*link)->next)
@@ -172,6 +173,14 @@ static struct region_instance *make_name(struct region_watch *watch,
   return instance;
 }
 
+static void tell_names(struct region_watch *watch, const char *region) {
+  region_warn(region_about_host(watch),
+              "region %s and further regions are not read: at most %d names "
+              "are. End producers, or use fewer names.",
+              region, NAMES_MAX);
+  watch->list_ns = 0; /* again in the next round */
+}
+
 static struct region_instance *find_name(struct region_watch *watch,
                                          const struct region_title *title,
                                          struct region_budget *budget) {
@@ -183,12 +192,24 @@ static struct region_instance *find_name(struct region_watch *watch,
     return instance;
   if (has_place(watch))
     return make_name(watch, title, budget);
-  region_warn(region_about_host(watch),
-              "region %s and further regions are not read: at most %d names "
-              "are. End producers, or use fewer names.",
-              title->region, NAMES_MAX);
-  watch->list_ns = 0; /* again in the next round */
+  tell_names(watch, title->region);
   return NULL;
+}
+
+/* Returns how many names have a producer that lives. */
+static size_t count_names(struct region_watch *watch) {
+  size_t names = 0;
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    instance->is_counted = false;
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    if (producer->inputs != NULL && !producer->ended &&
+        !producer->instance->is_counted) {
+      producer->instance->is_counted = true;
+      names++;
+    }
+  return names;
 }
 
 /* ---------------------------------------------------------------------------
@@ -256,6 +277,12 @@ static void make_producer(struct region_watch *watch,
   watch->producers = producer;
   watch->producers_len++;
   region_producer_refresh(producer);
+  /* Last counts are read at once, and take no place of others. */
+  if (producer->inputs != NULL && !producer->ended &&
+      count_names(watch) > NAMES_MAX) {
+    tell_names(watch, instance->budget->name);
+    remove_file(watch, &watch->producers);
+  }
 }
 
 /* Finds a place for a file that is not known. */

@@ -531,12 +531,12 @@ static void forget(struct region_watch *watch) {
 }
 
 /* Which part of an interval may be spent on producers that are not read yet. */
-#define CONNECT_PART 8
+#define OPEN_PART 8
 
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now) {
   uint64_t begin_ns = region_watch_now_ns(watch);
-  uint64_t look_ns = begin_ns + watch->options.interval_ns / CONNECT_PART;
+  uint64_t look_ns = begin_ns + watch->options.interval_ns / OPEN_PART;
   uint64_t end_ns = begin_ns + watch->options.interval_ns / 2;
   watch->now = *now;
   watch->round++;

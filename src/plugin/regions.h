@@ -280,6 +280,7 @@ struct region_instance {
   uint64_t served_ns; /* CLOCK_MONOTONIC: when it last had a file to read */
   /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
   uint64_t calm_since_ns;
+  bool is_counted;        /* scratch */
   bool was_told, alarmed; /* ever reported; reported, and not well since then */
   bool complained;        /* it was logged why a file is not read */
 };
@@ -525,7 +526,7 @@ void region_health_refusals(const struct region_producer *producer);
 void region_health_conclude(struct region_watch *watch);
 
 /* Returns advice for the end of a message that this process was refused access
- * to a socket or directory. The advice names the group whose members have
+ * to a file or directory. The advice names the group whose members have
  * access; it is "" if membership would not help. Queries the name service, so
  * use it only in messages that are logged once. */
 #define REGION_REMEDY_SIZE 256
