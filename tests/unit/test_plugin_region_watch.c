@@ -1188,11 +1188,10 @@ TEST(no_descriptor_is_kept_for_a_region) {
 }
 
 static const struct percore_field one_field[] = {{.name = "packets"}};
-static const struct percore_table one_table[] = {
-    {.name = "t",
-     .storage = PERCORE_SHARED,
-     .fields = one_field,
-     .field_count = 1}};
+static const struct percore_table one_table[] = {{.name = "t",
+                                                  .storage = PERCORE_SHARED,
+                                                  .fields = one_field,
+                                                  .field_count = 1}};
 
 TEST(no_more_than_64_names_are_read_at_the_same_time) {
   enum { NAMES = 70 };
