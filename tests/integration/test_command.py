@@ -112,7 +112,7 @@ def test_without_a_command_on_a_terminal():
         place.produce("demo")
         written, status, _ = on_terminal([PERCORE], 5, place.environment)
         page = pages_of(written)[-1]
-        check(status == 0 and page.count("load %") == 2, page)
+        check(status == 0 and page.count("load %") == 3, page)
         check("\r\ndemo " in page, page)
         check(len(page.split("\r\n")) <= 24, page)
 
