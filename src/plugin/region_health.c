@@ -201,7 +201,6 @@ static void tell_new_rows(struct region_instance *instance) {
 /* Adds a file to what this round has found of its name. */
 static void find(struct region_producer *producer) {
   struct region_instance *instance = producer->instance;
-  struct region_found *found = &instance->found;
   uint64_t now_ns = producer->watch->now.monotonic_ns;
   if (producer->reader == NULL)
     return;
@@ -210,8 +209,8 @@ static void find(struct region_producer *producer) {
     return;
   if (instance->calm_since_ns == 0)
     instance->calm_since_ns = now_ns;
-  found->alive++;
-  found->stopped += region_reader_is_stopped(producer->reader);
+  instance->found.alive++;
+  instance->found.stopped += region_reader_is_stopped(producer->reader);
 }
 
 static void conclude(struct region_instance *instance) {
