@@ -251,6 +251,7 @@ static void put_json(struct json *json, const struct listed *listed,
                      bool whole) {
   char why[LISTED_WHY_SIZE], user[USER_TEXT_SIZE];
   struct region_reader *reader = listed->reader;
+  struct region_refusals refusals;
   const struct threads threads = read_threads(listed);
   json_open_object(json, NULL);
   json_text(json, "name", listed->name);
@@ -267,8 +268,8 @@ static void put_json(struct json *json, const struct listed *listed,
     json_integer(json, "tables", directory->table_count - 1);
     json_integer(json, "rows", (int64_t)count_rows(reader));
     json_integer(json, "size", (int64_t)directory->header.region_size);
-    json_integer(json, "attach_refused",
-                 (int64_t)region_reader_attach_refused(reader));
+    region_reader_refusals(reader, &refusals);
+    json_integer(json, "attach_refused", (int64_t)refusals.attaches);
     if (whole)
       put_layout_json(json, reader);
   }
