@@ -264,11 +264,6 @@ void arguments_complete(const struct command *const *commands, size_t len,
       printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
     return;
   }
-  /* The words after "--" belong to another command. percore does not know its
-   * options, so nothing is completed. */
-  for (int i = 1; i < count - 1; i++)
-    if (strcmp(words[i], "--") == 0)
-      return;
   const struct command *command = command_find(commands, len, words[0]);
   if (command == NULL)
     return;

@@ -1,4 +1,4 @@
-/* percore load: shows how busy each core is, live or while a command runs. */
+/* percore load: shows how busy each core is, live. */
 #include "load.h"
 #include "arguments.h"
 #include "board/publish.h"
@@ -12,7 +12,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,16 @@
  */
 
 #define COMMAND "load"
+
+struct load_options {
+  double interval_s;
+  uint64_t count;        /* number of tables; 0: no limit */
+  struct core_set cores; /* empty: all */
+  const char *source, *event;
+  double base_frequency_hz;
+  bool json, compare, publish, time;
+  bool all; /* percore without a command: regions and the doctor's line, too */
+};
 
 static const char *source_choice(int i) {
   return i == 0 ? "auto" : i <= SOURCES ? source_name(i - 1) : NULL;
@@ -50,20 +59,6 @@ static const struct argument arguments[] = {
              "publish the loads as the region board, for percore pick and "
              "programs"),
 };
-
-static int check_run(const struct load_options *options, const char *before,
-                     const char *word) {
-  if (strcmp(before, "--") != 0)
-    return say_usage(COMMAND,
-                     "unexpected argument '%s'; to measure while a command "
-                     "runs: percore load -- %s",
-                     word, word);
-  if (options->interval_s > 0 || options->count > 0 || options->compare ||
-      options->publish)
-    return say_usage(COMMAND, "--interval, --count, --compare and --publish "
-                              "cannot be used with a command");
-  return TOOL_OK;
-}
 
 static int check(const struct load_options *options) {
   bool is_event = strcmp(options->source, "event") == 0;
@@ -100,9 +95,9 @@ int load_check_cores(const char *command, struct core_set wanted,
  * What is measured
  */
 
-struct engine_options load_engine_options(const struct load_options *options,
-                                          struct machine *machine,
-                                          struct journal journal) {
+static struct engine_options engine_options(const struct load_options *options,
+                                            struct machine *machine,
+                                            struct journal journal) {
   struct engine_options engine = {
       .cores = core_set_count(&options->cores) > 0 ? &options->cores : NULL,
       .machine = machine,
@@ -122,14 +117,18 @@ struct engine_options load_engine_options(const struct load_options *options,
 
 /* Notices only repeat what the table shows about sources and methods, unless
  * the user has named a source that is not used. */
-enum journal_level load_journal_level(const struct load_options *options) {
+static enum journal_level journal_level(const struct load_options *options) {
   enum source_kind source = SOURCE_AUTO;
   source_parse(&source, options->source);
   return source_is_counter(source) && !options->compare ? JOURNAL_NOTICE
                                                         : JOURNAL_WARNING;
 }
 
-uint64_t load_sample_interval_ns(double interval_s) {
+/* Returns the length of the windows from which the minimum and the maximum load
+ * are taken: a quarter of the interval, but long enough that the 10 ms steps of
+ * /proc/stat do not dominate the extremes, and no longer than the plugin's
+ * windows. */
+static uint64_t sample_interval_ns(double interval_s) {
   double longest_s = (double)LOADAVG_INTERVAL_NS / 4e9;
   double window_s = fmax(interval_s / 4, fmin(interval_s, 0.5));
   return (uint64_t)(fmin(window_s, longest_s) * 1e9);
@@ -140,7 +139,7 @@ uint64_t load_sample_interval_ns(double interval_s) {
 static int check_event(const struct load_options *options,
                        struct machine *machine) {
   const struct engine_options wanted =
-      load_engine_options(options, machine, (struct journal){0});
+      engine_options(options, machine, (struct journal){0});
   struct engine *engine;
   bool serves = false;
   size_t len;
@@ -198,7 +197,8 @@ static int next(struct live *live, void *context, const void **figures) {
   *figures = &sampling->page;
   return sampler_has_source(sampling->sampler)
              ? TOOL_OK
-             : live_fail(live, LOAD_NO_SOURCE);
+             : live_fail(live, "no source of loads works here: see 'percore "
+                               "doctor' for reasons and advice");
 }
 
 static const struct live_face face = {
@@ -281,17 +281,17 @@ static int load_run(const struct load_options *options,
       live_open(options->compare ? &compare_face : &face, options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  struct journal journal = live_journal(live, load_journal_level(options));
+  struct journal journal = live_journal(live, journal_level(options));
   const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {
       .board = options->publish ? board_open(BOARD_GROUP, &warnings) : NULL,
       .machine = machine,
       .any_source = strcmp(options->source, "auto") == 0};
   struct sampler_options sampler_options = {
-      .engine = load_engine_options(options, machine, journal),
+      .engine = engine_options(options, machine, journal),
       .figures = {.cstates = options->compare, .schedstat = options->compare},
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
-      .sample_interval_ns = load_sample_interval_ns(options->interval_s),
+      .sample_interval_ns = sample_interval_ns(options->interval_s),
       .from_start = true,
       .publish = publish,
       .context = &publishing,
@@ -331,30 +331,24 @@ int load_with_all(void) {
 }
 
 static int load_main(int argc, char **argv) {
-  struct load_options options = {.source = "auto"};
+  struct load_options options = {.source = "auto",
+                                 .interval_s = INTERVAL_DEFAULT_S};
   int status = arguments_read(&load_command, argc, argv, &options);
   if (status >= 0)
     return status;
-  char **words = optind < argc ? argv + optind : NULL;
-  if (words == NULL && strcmp(argv[argc - 1], "--") == 0)
-    return say_usage(COMMAND, "there is no command after --");
-  if (check(&options) != TOOL_OK ||
-      (words != NULL && check_run(&options, words[-1], *words) != TOOL_OK))
+  if (check(&options) != TOOL_OK)
     return TOOL_USAGE;
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
     return say_failure(COMMAND, "cannot read loads: %s", strerror(errno));
   stop_catch();
-  if (options.interval_s == 0)
-    options.interval_s = INTERVAL_DEFAULT_S;
   status = load_check_cores(COMMAND, options.cores, machine);
   if (status == TOOL_OK && options.event != NULL) {
     options.source = "event";
     status = check_event(&options, machine);
   }
   if (status == TOOL_OK)
-    status = words != NULL ? load_command_run(&options, machine, words)
-                           : load_run(&options, machine);
+    status = load_run(&options, machine);
   machine_linux_close(machine);
   return status;
 }
@@ -362,14 +356,10 @@ static int load_main(int argc, char **argv) {
 const struct command load_command = {
     .name = COMMAND,
     .summary = "show how busy each core is, live",
-    .usage = "[OPTION]... [-- COMMAND [ARGUMENT]...]",
+    .usage = "[OPTION]...",
     .about = "Shows how busy each core is every few seconds: on a terminal in "
              "place (q quits, < > sort, r reverses), otherwise one table after "
-             "the other. "
-             "Ctrl-C ends it. With a COMMAND, runs the command, prints the "
-             "loads over its run on stderr and exits as the command does. "
-             "percore(1) explains the columns.",
+             "the other. Ctrl-C ends it. percore(1) explains the columns.",
     .arguments = ARGUMENTS(arguments),
-    .words_max = INT32_MAX,
     .run = load_main,
 };
