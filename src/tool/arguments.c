@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define HELP_WIDTH 79
-#define OPTION_WIDTH 24 /* "-f, --base-frequency HZ" */
+#define OPTION_WIDTH 22 /* "-i, --interval SECONDS" */
 
 static const struct argument common[] = {
     {.letter = 'h', .name = "help", .help = "print this help"},

@@ -26,8 +26,7 @@ struct load_options {
   double interval_s;
   uint64_t count;        /* number of tables; 0: no limit */
   struct core_set cores; /* empty: all */
-  const char *source, *event;
-  double base_frequency_hz;
+  const char *source;
   bool json, compare, publish, time;
   bool all; /* percore without a command: regions and the doctor's line, too */
 };
@@ -43,13 +42,6 @@ static const struct argument arguments[] = {
              "show only these cores, such as 0-3,8"),
     ARGUMENT(struct load_options, source, 's', "source", ARGUMENT_TEXT, "NAME",
              "where loads come from", .choice = source_choice),
-    ARGUMENT(struct load_options, event, 'e', "event", ARGUMENT_TEXT, "EVENT",
-             "the perf event of source event: pmu/name/, or a raw number such "
-             "as r1a8"),
-    ARGUMENT(struct load_options, base_frequency_hz, 'f', "base-frequency",
-             ARGUMENT_NUMBER, "HZ",
-             "how fast the event counts while the core is not halted", .min = 1,
-             .max = 1e12),
     ARGUMENT_JSON(struct load_options),
     ARGUMENT(struct load_options, time, 't', "time", ARGUMENT_FLAG, NULL,
              "also show user, system, irq and softirq time"),
@@ -59,21 +51,6 @@ static const struct argument arguments[] = {
              "publish the loads as the region board, for percore pick and "
              "programs"),
 };
-
-static int check(const struct load_options *options) {
-  bool is_event = strcmp(options->source, "event") == 0;
-  if (is_event && options->event == NULL)
-    return say_usage(COMMAND, "--source event needs --event EVENT");
-  if (options->event != NULL && !is_event &&
-      strcmp(options->source, "auto") != 0)
-    return say_usage(COMMAND, "--event needs --source event, not %s",
-                     options->source);
-  if (options->base_frequency_hz > 0 && options->event == NULL)
-    return say_usage(COMMAND, "--base-frequency needs --event EVENT");
-  if (options->time && options->compare)
-    return say_usage(COMMAND, "--time cannot be used with --compare");
-  return TOOL_OK;
-}
 
 int load_check_cores(const char *command, struct core_set wanted,
                      const struct machine *machine) {
@@ -102,8 +79,6 @@ static struct engine_options engine_options(const struct load_options *options,
       .cores = core_set_count(&options->cores) > 0 ? &options->cores : NULL,
       .machine = machine,
       .hardware = true,
-      .event = options->event,
-      .base_frequency_hz = options->base_frequency_hz,
       .isolated_cores = ISOLATED_CORES_IDLE,
       .frequency = options->json,
       .bounds = true,
@@ -132,31 +107,6 @@ static uint64_t sample_interval_ns(double interval_s) {
   double longest_s = (double)LOADAVG_INTERVAL_NS / 4e9;
   double window_s = fmax(interval_s / 4, fmin(interval_s, 0.5));
   return (uint64_t)(fmin(window_s, longest_s) * 1e9);
-}
-
-/* Fails if the event can be opened on none of the measured cores, because loads
- * of another source are not what was asked for. */
-static int check_event(const struct load_options *options,
-                       struct machine *machine) {
-  const struct engine_options wanted =
-      engine_options(options, machine, (struct journal){0});
-  struct engine *engine;
-  bool serves = false;
-  size_t len;
-  int status = engine_open(&engine, &wanted);
-  if (status != 0)
-    return say_failure(COMMAND, "cannot read loads: %s", strerror(-status));
-  const struct core *cores = engine_cores(engine, &len);
-  const char *why = engine_source_reason(engine, SOURCE_EVENT);
-  for (size_t i = 0; i < len; i++)
-    serves |= cores[i].source == SOURCE_EVENT;
-  if (!serves && why[0] != '\0') /* not only offline or isolated cores */
-    status = say_failure(COMMAND,
-                         "--event %s serves no core: %s; without --event, "
-                         "percore load uses the best source of this machine",
-                         options->event, why);
-  engine_close(engine);
-  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -336,17 +286,13 @@ static int load_main(int argc, char **argv) {
   int status = arguments_read(&load_command, argc, argv, &options);
   if (status >= 0)
     return status;
-  if (check(&options) != TOOL_OK)
-    return TOOL_USAGE;
+  if (options.time && options.compare)
+    return say_usage(COMMAND, "--time cannot be used with --compare");
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
     return say_failure(COMMAND, "cannot read loads: %s", strerror(errno));
   stop_catch();
   status = load_check_cores(COMMAND, options.cores, machine);
-  if (status == TOOL_OK && options.event != NULL) {
-    options.source = "event";
-    status = check_event(&options, machine);
-  }
   if (status == TOOL_OK)
     status = load_run(&options, machine);
   machine_linux_close(machine);

@@ -377,7 +377,7 @@ HOSTILE = "\033[2J\u202e"
 # What each command may print of its arguments, beside what it says of an unknown option,
 # of a wrong operand, and of a wrong value of each of its options.
 ARGUMENTS = {
-    "load": [["--source", "event", "--event", HOSTILE], [HOSTILE]],
+    "load": [["--source", HOSTILE], [HOSTILE]],
     "pick": [["-c", "0", HOSTILE]],
     "regions": [["--maps", HOSTILE]],
     "top": [["hostile", "-t", HOSTILE], ["hostile", "-s", HOSTILE], [f"/{HOSTILE}"],
