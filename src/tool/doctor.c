@@ -81,28 +81,6 @@ bool doctor_has_source(const struct doctor *doctor) {
   return false;
 }
 
-/* Writes a sentence such as "Loads come from idle (proven) on 2 of 2 cores." */
-void doctor_conclude(struct doctor *doctor) {
-  static const char begin[] = "\nLoads come from ";
-  const char *separator = begin;
-  for (int source = 0; source < SOURCES; source++) {
-    const struct source_facts *facts = &doctor->source[source];
-    if (facts->chosen == 0)
-      continue;
-    fprintf(doctor->out, "%s%s (%s) on %d of %d cores", separator,
-            source_name(source), proof_name(facts->proof), facts->chosen,
-            doctor->cores_online);
-    separator = ", ";
-  }
-  fputs(separator != begin ? ".\n"
-        : doctor_has_source(doctor)
-            ? "\nNo source is used by default: choose one with --source "
-              "(plugin: Source).\n"
-            : "\nNo source of loads works here; the advice above says what "
-              "would help.\n",
-        doctor->out);
-}
-
 /* ---------------------------------------------------------------------------
  * Sources
  */
@@ -114,23 +92,37 @@ bool doctor_may_count(const struct doctor *doctor,
          (doctor->has_paranoid && doctor->paranoid <= 0);
 }
 
+static bool any_is_chosen(const struct doctor *doctor) {
+  for (int source = 0; source < SOURCES; source++)
+    if (doctor->source[source].chosen > 0)
+      return true;
+  return false;
+}
+
 /* A reason says what to do. */
 static void check_source(struct doctor *doctor, enum source_kind source) {
   const struct source_facts *facts = &doctor->source[source];
   const char *reason = facts->reason[0] != '\0' ? facts->reason
-                       : facts->is_available
+                       : !facts->is_available   ? "it works on no core"
+                       : facts->chosen > 0
                            ? "run percore doctor again when the machine is "
                              "less busy"
-                           : "it works on no core";
-  bool is_fine = facts->is_available &&
-                 (facts->chosen == 0 || facts->proof == PROOF_PROVEN);
+                           : "no source is used by default: choose one with "
+                             "--source (plugin: Source)";
+  bool is_fine =
+      facts->is_available && (facts->chosen > 0 ? facts->proof == PROOF_PROVEN
+                                                : any_is_chosen(doctor));
+  char use[64] = "";
+  if (facts->chosen > 0)
+    snprintf(use, sizeof(use), ", in use on %d of %d cores", facts->chosen,
+             doctor->cores_online);
+  else if (facts->is_available)
+    strcpy(use, ", not needed");
   doctor_say(doctor, "sources", source_name(source),
              doctor_has_source(doctor) ? VERDICT_NOTE : VERDICT_MISSING,
              is_fine ? NULL : reason, "%s%s",
              facts->is_available ? proof_name(facts->proof) : "unavailable",
-             facts->chosen > 0     ? ", in use"
-             : facts->is_available ? ", not needed"
-                                   : "");
+             use);
 }
 
 void check_sources(struct doctor *doctor) {
@@ -391,9 +383,7 @@ static int examine_text(struct doctor *doctor, const char *kernel) {
   if (!doctor->first_only)
     printf("%s on %s\n", PACKAGE_STRING, kernel);
   int status = check_all(doctor);
-  if (status == 0 && !doctor->first_only)
-    doctor_conclude(doctor);
-  else if (status == 0 && doctor->missing == 0)
+  if (status == 0 && doctor->first_only && doctor->missing == 0)
     puts("Nothing is missing: this host reports.");
   return status;
 }
