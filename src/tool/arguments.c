@@ -172,16 +172,6 @@ static void make_tables(struct getopt_tables *tables,
   }
 }
 
-static int check_words(const struct command *command, int argc, char **argv) {
-  int count = argc - optind;
-  if (count < command->words_min)
-    return say_usage(command->name, "%s", command->words_missing);
-  if (count > command->words_max)
-    return say_usage(command->name, "unexpected argument '%s'",
-                     argv[optind + command->words_max]);
-  return -1;
-}
-
 /* getopt names an unknown letter, but not an unknown word. */
 static int refuse(const struct command *command, bool lacks_value,
                   const char *word) {
@@ -210,7 +200,10 @@ int arguments_read(const struct command *command, int argc, char **argv,
     if (status != TOOL_OK)
       return status;
   }
-  return check_words(command, argc, argv);
+  if (optind + command->words_max < argc)
+    return say_usage(command->name, "unexpected argument '%s'",
+                     argv[optind + command->words_max]);
+  return -1;
 }
 
 /* ---------------------------------------------------------------------------

@@ -420,34 +420,28 @@ char *doctor_line(const struct machine *machine) {
   return line;
 }
 
-static int doctor_main(int argc, char **argv) {
+static int doctor_main(void *given, const char *word, struct machine *machine) {
+  const struct doctor_options *options = given;
   struct screen screen = terminal_screen();
-  struct doctor doctor = {.proc = "/proc",
+  struct doctor doctor = {.machine = machine,
+                          .proc = "/proc",
                           .out = stdout,
                           .width = screen.width >= 60 ? screen.width : 100,
-                          .colour = screen.colour};
-  struct doctor_options options = {.check = false};
+                          .colour = screen.colour,
+                          .first_only = options->check};
   struct utsname name = {0};
   char kernel[FACT_SIZE];
-  int status = arguments_read(&doctor_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(COMMAND, "%s", strerror(errno));
+  (void)word;
   uname(&name);
   snprintf(kernel, sizeof(kernel), "%s %s %s", name.sysname, name.release,
            name.machine);
-  doctor.machine = machine;
-  doctor.first_only = options.check;
-  status = options.json ? examine_json(&doctor, kernel)
-                        : examine_text(&doctor, kernel);
-  machine_linux_close(machine);
+  int status = options->json ? examine_json(&doctor, kernel)
+                             : examine_text(&doctor, kernel);
   if (status != 0)
     return say_failure(COMMAND, "cannot find the cores of this machine: %s",
                        strerror(-status));
   bool is_well =
-      options.check ? doctor.missing == 0 : doctor_has_source(&doctor);
+      options->check ? doctor.missing == 0 : doctor_has_source(&doctor);
   return end_output(COMMAND) == TOOL_OK && is_well ? TOOL_OK : TOOL_FAILURE;
 }
 
@@ -461,5 +455,6 @@ const struct command doctor_command = {
              "few seconds. Exits 0 if at least one source works; with --check, "
              "only if nothing is missing, so that collectd reports.",
     .arguments = ARGUMENTS(arguments),
+    DEFAULTS(doctor_options, .check = false),
     .run = doctor_main,
 };

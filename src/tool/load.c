@@ -265,39 +265,26 @@ static int load_run(const struct load_options *options,
   return result;
 }
 
-int load_with_all(void) {
-  bool has_page = terminal_screen().width > 0;
-  const struct load_options options = {.source = "auto",
-                                       .interval_s = INTERVAL_DEFAULT_S,
-                                       .count = has_page ? 0 : 1,
-                                       .all = true};
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(NULL, "cannot read loads: %s", strerror(errno));
+static int load_main(void *given, const char *word, struct machine *machine) {
+  struct load_options *options = given;
+  (void)word;
+  if (options->time && options->compare)
+    return say_usage(COMMAND, "--time cannot be used with --compare");
+  int status = load_check_cores(COMMAND, options->cores, machine);
+  if (status != TOOL_OK)
+    return status;
+  if (options->all && terminal_screen().width == 0)
+    options->count = 1;
   stop_catch();
-  int status = load_run(&options, machine);
-  machine_linux_close(machine);
-  return status;
+  return load_run(options, machine);
 }
 
-static int load_main(int argc, char **argv) {
-  struct load_options options = {.source = "auto",
-                                 .interval_s = INTERVAL_DEFAULT_S};
-  int status = arguments_read(&load_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  if (options.time && options.compare)
-    return say_usage(COMMAND, "--time cannot be used with --compare");
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(COMMAND, "cannot read loads: %s", strerror(errno));
-  stop_catch();
-  status = load_check_cores(COMMAND, options.cores, machine);
-  if (status == TOOL_OK)
-    status = load_run(&options, machine);
-  machine_linux_close(machine);
-  return status;
-}
+const struct command all_command = {
+    .name = COMMAND,
+    DEFAULTS(load_options, .source = "auto", .interval_s = INTERVAL_DEFAULT_S,
+             .all = true),
+    .run = load_main,
+};
 
 const struct command load_command = {
     .name = COMMAND,
@@ -307,5 +294,6 @@ const struct command load_command = {
              "place (q quits, < > sort, r reverses), otherwise one table after "
              "the other. Ctrl-C ends it. percore(1) explains the columns.",
     .arguments = ARGUMENTS(arguments),
+    DEFAULTS(load_options, .source = "auto", .interval_s = INTERVAL_DEFAULT_S),
     .run = load_main,
 };

@@ -13,7 +13,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -356,18 +355,16 @@ static int clean(void) {
   return end_output(COMMAND);
 }
 
-static int regions_main(int argc, char **argv) {
-  struct regions_options options = {.maps = false};
-  int status = arguments_read(&regions_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  const char *name = optind < argc ? argv[optind] : NULL;
-  if (options.clean + options.maps + (name != NULL) > 1)
+static int regions_main(void *given, const char *name,
+                        struct machine *machine) {
+  const struct regions_options *options = given;
+  (void)machine;
+  if (options->clean + options->maps + (name != NULL) > 1)
     return say_usage(COMMAND, "give a name, --maps or --clean");
   stop_catch();
-  return options.clean  ? clean()
-         : options.maps ? map_list(COMMAND, options.json)
-                        : list_regions(name, options.json);
+  return options->clean  ? clean()
+         : options->maps ? map_list(COMMAND, options->json)
+                         : list_regions(name, options->json);
 }
 
 const struct command regions_command = {
@@ -381,6 +378,7 @@ const struct command regions_command = {
              "region or, if readers refuse it, names the rule of "
              "percore-region(7) that it breaks, and exits with 1.",
     .arguments = ARGUMENTS(arguments),
+    DEFAULTS(regions_options, .maps = false),
     .words_max = 1,
     .takes_region = true,
     .run = regions_main,
