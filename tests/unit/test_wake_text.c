@@ -12,7 +12,7 @@ static char *text_of(const struct wake_run *run) {
 static struct wake_run run;
 
 static void begin(void) {
-  run = (struct wake_run){.limit.us = INFINITY};
+  run = (struct wake_run){.limit = {INFINITY, ""}};
   run.status = (struct wake_collect_status){.method = "thread",
                                             .usage = -1,
                                             .smis = -1,
@@ -144,7 +144,8 @@ TEST(the_lines_of_a_long_measurement_fit_80_columns) {
   for (int reason = 0; reason < WAKE_DROPS; reason++)
     run.status.drops[reason] = 1234567;
   run.limit.us = 3;
-  strcpy(run.limit.text, "/dev/cpu_dma_latency, held by irqbalance (123456)");
+  run.limit.text = "/dev/cpu_dma_latency, held by a process: fuser -v "
+                   "/dev/cpu_dma_latency";
   for (int i = 0; i < 40; i++)
     add(0, true);
   char *text = text_of(&run);
