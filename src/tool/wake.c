@@ -161,7 +161,8 @@ static int next(struct live *live, void *context, const void **figures) {
 }
 
 static int table(FILE *out, const void *figures, struct screen screen) {
-  wake_write_text(out, figures, screen.width);
+  (void)screen;
+  wake_write_text(out, figures);
   return 0;
 }
 
@@ -188,7 +189,7 @@ static int run_measurement(struct measurement *measurement) {
   if (json)
     wake_write_json(stdout, &measurement->run);
   else
-    wake_write_text(stdout, &measurement->run, 0);
+    wake_write_text(stdout, &measurement->run);
   int written = end_output(COMMAND);
   return status == TOOL_OK ? written : status;
 }

@@ -79,7 +79,7 @@ static void play_mix(int poll, int c1, int c6) {
 
 static const char *text_of(void) {
   FILE *out = unit_open();
-  wake_write_text(out, &run, 0);
+  wake_write_text(out, &run);
   return unit_close();
 }
 
