@@ -116,7 +116,9 @@ static struct region_budget *find_budget(struct region_watch *watch,
   return watch->budgets = budget;
 }
 
-bool region_budget_admits(struct region_budget *budget, uid_t uid) {
+/* True if a user's regions of that name are read: the user's was the first, or
+ * AllowUser names the users. Otherwise, logs the reason once. */
+static bool admits(struct region_budget *budget, uid_t uid) {
   if (budget->uid == (uid_t)-1)
     budget->uid = uid;
   if (budget->config->users_given || uid == budget->uid)
@@ -222,7 +224,7 @@ static bool may_read(struct region_watch *watch,
                      const struct region_config *config, uid_t uid) {
   struct region_about about = region_about_host(watch);
   about.region = title->region;
-  if (region_config_may_read(uid, (void *)config))
+  if (region_config_may_read(config, uid))
     return true;
   region_warn(about,
               "region %s is not read: it is of user %u, who is not allowed; "
@@ -249,11 +251,7 @@ static bool is_full(struct region_watch *watch,
 static void make_producer(struct region_watch *watch,
                           struct region_instance *instance, const char *file,
                           const struct stat *status) {
-  const struct region_reader_options options = {
-      .keep_from_children = true,
-      .may_read = region_config_may_read,
-      .argument = (void *)instance->budget->config,
-  };
+  const struct region_reader_options options = {.keep_from_children = true};
   struct region_producer *producer = get_memory(watch, sizeof(*producer));
   struct region_reader *reader;
   if (producer == NULL ||
@@ -298,7 +296,7 @@ static void meet_new(struct region_watch *watch, const char *file,
       is_full(watch, &title, status->st_uid))
     return;
   struct region_budget *budget = find_budget(watch, config, title.region);
-  if (budget != NULL && !region_budget_admits(budget, status->st_uid))
+  if (budget != NULL && !admits(budget, status->st_uid))
     return;
   struct region_instance *instance =
       budget != NULL ? find_name(watch, &title, budget) : NULL;

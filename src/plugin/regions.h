@@ -519,7 +519,8 @@ void region_health_complain(const struct region_producer *producer);
 void region_health_read(struct region_instance *instance);
 
 /* Logs what the producer refuses to its threads, and why. */
-void region_health_refusals(const struct region_producer *producer);
+void region_health_refusals(const struct region_producer *producer,
+                            struct region_refusals *refusals);
 
 /* Concludes a round: reports which names are silent, stale or gone
  * (region_health.c). */
@@ -542,10 +543,5 @@ void region_list_look(struct region_watch *watch);
 
 /* Frees names that have had no file to read for ten minutes. */
 void region_list_forget(struct region_watch *watch);
-
-/* True if a user's regions of that name are read: the user's was the first, or
- * AllowUser names the users, or the user is unknown (-1). Otherwise, logs the
- * reason once. */
-bool region_budget_admits(struct region_budget *budget, uid_t uid);
 
 #endif

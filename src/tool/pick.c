@@ -5,7 +5,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,29 +116,22 @@ static int choose(struct percore_load *load,
 }
 
 /* Refuses cores and nodes that this machine does not have. */
-static int check(const struct pick_options *options) {
+static int check(const struct pick_options *options,
+                 const struct machine *machine) {
   char path[64];
-  struct machine *machine = machine_linux(NULL);
-  int status = machine == NULL
-                   ? TOOL_OK
-                   : load_check_cores(COMMAND, options->cores, machine);
-  machine_linux_close(machine);
   snprintf(path, sizeof(path), "/sys/devices/system/node/node%" PRIu64,
            options->node);
   if (options->node != 0 && options->node != ANY_NODE &&
       access(path, F_OK) != 0)
     return say_usage(COMMAND, "--node: this machine has no node %" PRIu64,
                      options->node);
-  return status;
+  return load_check_cores(COMMAND, options->cores, machine);
 }
 
-static int pick_main(int argc, char **argv) {
-  struct pick_options options = {.count = 1, .node = ANY_NODE};
-  int status = arguments_read(&pick_command, argc, argv, &options);
+static int pick_main(void *options, const char *word, struct machine *machine) {
   struct percore_load *load;
-  if (status >= 0)
-    return status;
-  if (check(&options) != TOOL_OK)
+  (void)word;
+  if (check(options, machine) != TOOL_OK)
     return TOOL_USAGE;
   stop_catch();
   const struct percore_load_options board = {.size = sizeof(board),
@@ -150,7 +142,7 @@ static int pick_main(int argc, char **argv) {
                        errno == ENOTSUP ? "no source of loads works here: see "
                                           "'percore doctor'"
                                         : strerror(errno));
-  status = choose(load, &options);
+  int status = choose(load, options);
   percore_load_close(load);
   return status;
 }
@@ -165,6 +157,6 @@ const struct command pick_command = {
         "that collectd or percore load --publish measures, else measures "
         "for a moment.",
     .arguments = ARGUMENTS(arguments),
-    .words_max = 0,
+    DEFAULTS(pick_options, .count = 1, .node = ANY_NODE),
     .run = pick_main,
 };

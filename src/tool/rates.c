@@ -186,7 +186,6 @@ static void take_row_growth(const struct merge_part *part,
       before = NULL;
     take_copy(kinds, columns, tile_cells(tile, i, copy), before, births, kept);
   }
-  past->rows_new += incarnation - *known;
   *known = incarnation;
 }
 
@@ -356,26 +355,17 @@ int rates_next(struct rates *rates, const struct rate_row **row) {
 }
 
 int rates_read(struct rates *rates, uint64_t now_ns) {
-  struct merge_past *past = &rates->merge->parts[0].pasts[rates->tile.table];
-  uint64_t live_before = rates->rows_live;
   if (rates->options.rows == 0)
     return 0; /* rates_begin reads the first */
   rates->rows_len = 0;
-  rates->rows_live = past->rows_new = 0;
+  rates->rows_live = 0;
   rates->is_cut = false;
   rates->interval_s =
       rates->read_ns != 0 ? (double)(now_ns - rates->read_ns) / 1e9 : NAN;
   int status = take_rows(rates);
-  if (status != 0)
-    return status;
-  rates->read_ns = now_ns;
-  double growth = (double)rates->rows_live - (double)live_before;
-  rates->replaced_per_s =
-      rates->merge->is_one && !rates->options.totals
-          ? fmax((double)past->rows_new - fmax(growth, 0), 0) /
-                rates->interval_s
-          : NAN;
-  return 0;
+  if (status == 0)
+    rates->read_ns = now_ns;
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -423,10 +413,8 @@ static int open_all(struct rates *rates, uint32_t table) {
 
 int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
                const struct rates_options *options) {
-  *rates = (struct rates){.options = *options,
-                          .merge = merge,
-                          .interval_s = NAN,
-                          .replaced_per_s = NAN};
+  *rates =
+      (struct rates){.options = *options, .merge = merge, .interval_s = NAN};
   int status = open_all(rates, table);
   if (status != 0)
     rates_close(rates);
