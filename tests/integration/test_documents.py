@@ -131,11 +131,13 @@ def test_manuals():
 
 
 def test_width():
-    """the tables of the administrator's pages fit a terminal of 80 columns"""
+    """the tables and examples of the manual pages fit a terminal of 80 columns"""
     indent = 7  # of man(1)
-    for path in FOR_ADMINISTRATORS:
-        for line in text_of(path).splitlines():
-            check(not line.startswith(" ") or indent + len(line) <= 80, f"too wide: {line}")
+    for path in files_of("src"):
+        if path.endswith(".pod"):
+            wide = [line for line in text_of(path).splitlines()
+                    if line.startswith(" ") and indent + len(line) > 80]
+            check(not wide, "\n".join([f"{path} is too wide:", *wide]))
 
 
 def test_symbols():
