@@ -37,7 +37,7 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
   verdict = advice != NULL ? verdict : VERDICT_OK;
   static const char *const names[] = {"ok", "note", "missing"};
   static const enum paint paints[] = {PAINT_GOOD, PAINT_WARN, PAINT_BAD};
-  char value[4 * FACT_SIZE], clean[sizeof(value) * TEXT_GROWTH];
+  char value[4 * FACT_SIZE];
   va_list arguments;
   doctor->missing += verdict == VERDICT_MISSING;
   if (doctor->first_only && (verdict != VERDICT_MISSING || doctor->missing > 1))
@@ -46,8 +46,8 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
   vsnprintf(value, sizeof(value), format, arguments);
   va_end(arguments);
   if (doctor->one_line) {
-    fprintf(doctor->out, "percore doctor: %s, %s: %s\n", group, name,
-            text_clean_string(clean, sizeof(clean), value));
+    fprintf(doctor->out, "percore doctor: %s, %s: ", group, name);
+    text_wrap(doctor->out, value, 0, 0);
     return;
   }
   if (doctor->json != NULL) {
@@ -67,13 +67,11 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
   fputs("  ", doctor->out);
   paint_pad(doctor->out, doctor->colour, paints[verdict], names[verdict], -7);
   fprintf(doctor->out, "  %-19s  ", name);
-  text_wrap(doctor->out, text_clean_string(clean, sizeof(clean), value), INDENT,
-            doctor->width);
+  text_wrap(doctor->out, value, INDENT, doctor->width);
   if (advice == NULL)
     return;
   fprintf(doctor->out, "%*s", INDENT, "-> ");
-  text_wrap(doctor->out, text_clean_string(clean, sizeof(clean), advice),
-            INDENT, doctor->width);
+  text_wrap(doctor->out, advice, INDENT, doctor->width);
 }
 
 bool doctor_has_source(const struct doctor *doctor) {

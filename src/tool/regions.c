@@ -106,7 +106,7 @@ static enum paint state_paint(const char *state) {
  * line or, on a terminal, below it. */
 static void put_text(FILE *out, const struct listed *listed,
                      const struct screen *screen) {
-  char why[LISTED_WHY_SIZE], clean[LISTED_WHY_SIZE * TEXT_GROWTH];
+  char why[LISTED_WHY_SIZE], name[LISTED_WHY_SIZE * TEXT_GROWTH];
   char pid[PID_TEXT_SIZE] = "-", user[USER_TEXT_SIZE] = "-", tables[16] = "-";
   char rows[24] = "-", size[SIZE_TEXT_SIZE] = "-";
   struct region_reader *reader = listed->reader;
@@ -121,19 +121,14 @@ static void put_text(FILE *out, const struct listed *listed,
              (unsigned long long)count_rows(reader));
     size_text(size, directory->header.region_size);
   }
-  text_clean_string(clean, sizeof(clean), listed->name);
-  text_pad(out, clean, -22);
+  text_pad(out, text_clean_string(name, sizeof(name), listed->name), -22);
   fputc(' ', out);
   paint_pad(out, screen->colour, state_paint(state), state, -7);
   fprintf(out, " %7s %-10s %6s %9s %9s", pid, user, tables, rows, size);
   why_of(why, listed, &threads);
-  text_clean_string(clean, sizeof(clean), why);
-  if (clean[0] == '\0') {
-    fputc('\n', out);
-    return;
-  }
-  fprintf(out, "%s  ", screen->width > 0 ? "\n" : "");
-  text_wrap(out, clean, 2, screen->width);
+  if (why[0] != '\0')
+    fprintf(out, "%s  ", screen->width > 0 ? "\n" : "");
+  text_wrap(out, why, 2, screen->width);
 }
 
 /* ---------------------------------------------------------------------------
@@ -154,7 +149,7 @@ static void put_cell(FILE *out, const char *text, int width) {
 }
 
 static void put_field(FILE *out, const struct percore_field *field, int width) {
-  char kind[32], about[512] = "", clean[sizeof(about) * TEXT_GROWTH];
+  char kind[32], about[512] = "";
   bool is_gauge = field->kind == PERCORE_GAUGE;
   snprintf(kind, sizeof(kind), "%s%s%s", kinds[field->kind],
            is_gauge ? ", " : "",
@@ -167,12 +162,12 @@ static void put_field(FILE *out, const struct percore_field *field, int width) {
   put_cell(out, field->name, 16);
   put_cell(out, kind, 11);
   put_cell(out, field->unit, 10);
-  text_wrap(out, text_clean_string(clean, sizeof(clean), about), 45, width);
+  text_wrap(out, about, 45, width);
 }
 
 static void put_layout(FILE *out, struct region_reader *reader, int width) {
   const struct region_directory *directory = region_reader_directory(reader);
-  char time[TIME_TEXT_SIZE], about[640], clean[sizeof(about) * TEXT_GROWTH];
+  char time[TIME_TEXT_SIZE], about[640];
   time_text(time, directory->header.start_realtime_ns);
   fprintf(out, "\nsince %s\n", time);
   for (uint32_t t = 0; t < directory->table_count; t++) {
@@ -184,7 +179,7 @@ static void put_layout(FILE *out, struct region_reader *reader, int width) {
     snprintf(about, sizeof(about), "%s (%s, %s)%s%.400s", table->name,
              storages[table->storage], rows, table->help != NULL ? ": " : "",
              table->help != NULL ? table->help : "");
-    text_wrap(out, text_clean_string(clean, sizeof(clean), about), 0, width);
+    text_wrap(out, about, 0, width);
     for (uint32_t f = 0; f < table->field_count; f++)
       put_field(out, &table->fields[f], width);
   }
@@ -301,10 +296,10 @@ char *regions_text(struct screen screen) {
 
 static void show_table(const struct table *table) {
   struct screen screen = terminal_screen();
-  char clean[4096];
-  text_clean_string(clean, sizeof(clean), region_runtime_dir());
-  if (table->listing.len == 0)
-    printf("There is no region in %s.\n", clean);
+  if (table->listing.len == 0) {
+    fputs("There is no region in ", stdout);
+    text_wrap(stdout, region_runtime_dir(), 0, 0);
+  }
   screen.height = 0;
   (void)screen_write(stdout, screen, write_table, table);
 }

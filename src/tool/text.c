@@ -26,15 +26,12 @@ void text_append(char *list, size_t size, const char *separator,
   snprintf(list + used, size - used, "%s%s", used > 0 ? separator : "", name);
 }
 
-/* Returns the number of characters in `length` bytes of clean text. */
-static int characters(const char *text, size_t length) {
+int text_width(const char *text) {
   int count = 0;
-  for (size_t i = 0; i < length; i++)
-    count += ((uint8_t)text[i] & 0xc0) != 0x80;
+  for (; *text != '\0'; text++)
+    count += ((uint8_t)*text & 0xc0) != 0x80;
   return count;
 }
-
-int text_width(const char *text) { return characters(text, strlen(text)); }
 
 /* Returns a pointer to the text after its first `count` characters. */
 static char *after(char *text, int count) {
@@ -59,10 +56,12 @@ void text_pad(FILE *out, const char *text, int width) {
 }
 
 void text_wrap(FILE *out, const char *text, int indent, int width) {
+  char word[4096 * TEXT_GROWTH]; /* a path fits */
   int column = indent;
   for (bool first = true; *text != '\0'; first = false) {
     size_t length = strcspn(text, " ");
-    int wide = characters(text, length);
+    text_clean(word, sizeof(word), text, length);
+    int wide = text_width(word);
     if (!first && width > 0 && column + 1 + wide > width) {
       fprintf(out, "\n%*s", indent, "");
       column = indent;
@@ -70,7 +69,7 @@ void text_wrap(FILE *out, const char *text, int indent, int width) {
       fputc(' ', out);
       column++;
     }
-    fwrite(text, 1, length, out);
+    fputs(word, out);
     column += wide;
     text += length + (text[length] == ' ');
   }

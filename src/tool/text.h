@@ -39,8 +39,8 @@ void text_shorten(char *text, int width);
  * if width is negative. */
 void text_pad(FILE *out, const char *text, int width);
 
-/* Prints text in lines of at most `width` characters (0: unlimited), broken
- * between words. Lines after the first begin with `indent` blanks. The caller
+/* Makes text safe as text_clean does, and prints it in lines of at most `width`
+ * characters (0: unlimited), broken between words. Lines after the first begin with `indent` blanks. The caller
  * has already printed `indent` characters on the first line. */
 void text_wrap(FILE *out, const char *text, int indent, int width);
 
