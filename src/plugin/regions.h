@@ -227,8 +227,6 @@ struct region_input {
    * `other`, until there is room. */
   struct region_sum_row **rows;
   uint32_t assigned; /* how many are not NULL */
-  uint64_t *last;    /* [row][copy][n]: counters at the last scan; then what to
-                        subtract from up-down counters */
   /* [copy][n]: sums of the cells of all other rows at the last scan; the same
    * for this scan and for the next, [copy][column]. */
   uint64_t *rest, *rest_now, *rest_next;

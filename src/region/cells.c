@@ -39,18 +39,3 @@ void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
   for (; c < count; c++)
     values[c] = region_load(&cells[c]);
 }
-
-bool region_load_checked(const uint64_t *sequence, const uint64_t *cells,
-                         size_t count, const uint64_t *end, int tries,
-                         uint64_t *values) {
-  for (int i = 0; i < tries; i++) {
-    /* Pairs with the store-release of percore_end. */
-    uint64_t before = region_load_acquire(sequence);
-    region_load_cells(cells, count, end, values);
-    /* Pairs with the release fence of percore_begin. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (!(before & 1) && region_load(sequence) == before)
-      return true;
-  }
-  return false;
-}

@@ -19,11 +19,4 @@ static inline uint64_t region_load_acquire(const uint64_t *word) {
 void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
                        uint64_t *values);
 
-/* Loads cells that one section may update together. Returns false if the writer
- * was inside a section at every one of `tries` attempts; the values may then be
- * from different moments. */
-bool region_load_checked(const uint64_t *sequence, const uint64_t *cells,
-                         size_t count, const uint64_t *end, int tries,
-                         uint64_t *values);
-
 #endif

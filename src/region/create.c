@@ -54,7 +54,7 @@ static void after_fork_in_child(void) {
       region_seats_fork(r);
     /* Otherwise the child would count in its parent's region or slots. */
     if (!(r->inherit ? region_owners_fork(r)
-                     : region_memory_drop(r->map, r->size, r->is_forked)))
+                     : region_memory_drop(r->map, r->size, false)))
       _exit(127);
   }
   pthread_mutex_unlock(&regions_mutex);
@@ -81,8 +81,8 @@ static int map_file(struct percore_region *region, int fd) {
     return -1;
   if (region->inherit)
     region->again = region_memory_map(fd, region->size, PROT_READ | PROT_WRITE);
-  else
-    region->is_forked = madvise(region->map, region->size, MADV_DONTFORK) != 0;
+  else if (madvise(region->map, region->size, MADV_DONTFORK) != 0)
+    return -1;
   if (region->page_size == REGION_HUGE_PAGE)
     (void)madvise(region->map, region->size, MADV_HUGEPAGE);
   return !region->inherit || region->again != NULL ? 0 : -1;

@@ -3,11 +3,9 @@
 #include "percore_config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +17,7 @@
 #include "memory.h"
 
 #include "base/cancellation.h"
+#include "base/file.h"
 #include "base/portable.h"
 
 #ifndef MADV_COLLAPSE
@@ -33,35 +32,12 @@
 
 const char *region_memory_root = "";
 
-/* Files are read into the heap, because a thread of the application may have a
- * small stack. */
-struct file {
-  char path[4096], text[8192];
-};
-
-static void free_file(struct file **file) { free(*file); }
-#define FILE_ON_HEAP(name)                                                     \
-  struct file *name __attribute__((cleanup(free_file))) = malloc(sizeof(*name))
-
-/* Reads a file below region_memory_root. Returns false if it cannot be read. */
-static __attribute__((format(printf, 2, 3))) bool
-read_file(struct file *file, const char *format, ...) {
-  va_list arguments;
-  if (file == NULL)
-    return false;
-  int root = snprintf(file->path, sizeof(file->path), "%s", region_memory_root);
-  va_start(arguments, format);
-  vsnprintf(file->path + root, sizeof(file->path) - (size_t)root, format,
-            arguments);
-  va_end(arguments);
-  int fd = open(file->path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return false;
-  ssize_t length = read(fd, file->text, sizeof(file->text) - 1);
-  close(fd);
-  file->text[length > 0 ? length : 0] = '\0';
-  return length >= 0;
-}
+/* Texts of files are on the heap, because a thread of the application may have
+ * a small stack. */
+enum { TEXT_SIZE = 8192 };
+static void free_text(char **text) { free(*text); }
+#define TEXT_ON_HEAP(name)                                                     \
+  char *name __attribute__((cleanup(free_text))) = malloc(TEXT_SIZE)
 
 /* Returns what follows `key` in the line that starts with it, or NULL. */
 static char *after(char *text, const char *key) {
@@ -85,43 +61,47 @@ static bool number_of(char *text, const char *key, uint64_t *number) {
 
 #define CGROUPS "/sys/fs/cgroup"
 
+/* Reads a file of a control group. Returns false if it does not exist. */
+static bool read_cgroup(char *text, const char *group, const char *file) {
+  return file_read(text, TEXT_SIZE, "%s/sys/fs/cgroup%s/%s", region_memory_root,
+                   group, file) > 0;
+}
+
 /* Returns how many bytes can be allocated in a control group (v2), without
  * regard to its ancestors. UINT64_MAX: no limit is known. */
-static uint64_t room_in_cgroup(const char *group, struct file *file) {
+static uint64_t room_in_cgroup(const char *group, char *text) {
   static const char *const page_cache[] = {"inactive_file ", "active_file "};
   uint64_t limit, used, part;
-  if (!read_file(file, CGROUPS "%s/memory.max", group) ||
-      !number_of(file->text, "", &limit))
+  if (!read_cgroup(text, group, "memory.max") || !number_of(text, "", &limit) ||
+      !read_cgroup(text, group, "memory.current") ||
+      !number_of(text, "", &used))
     return UINT64_MAX; /* the group does not exist, or its limit is "max" */
-  if (!read_file(file, CGROUPS "%s/memory.current", group) ||
-      !number_of(file->text, "", &used))
-    return UINT64_MAX;
-  if (!read_file(file, CGROUPS "%s/memory.stat", group))
-    return limit > used ? limit - used : 0;
+  (void)read_cgroup(text, group, "memory.stat");
   for (int i = 0; i < 2; i++)
-    if (number_of(file->text, page_cache[i], &part))
+    if (number_of(text, page_cache[i], &part))
       used -= part < used ? part : used;
   return limit > used ? limit - used : 0;
 }
 
 uint64_t region_memory_room(void) {
   NOT_CANCELLED;
-  FILE_ON_HEAP(groups);
-  FILE_ON_HEAP(file);
+  TEXT_ON_HEAP(groups);
+  TEXT_ON_HEAP(text);
   uint64_t room = UINT64_MAX, kilobytes;
-  if (read_file(file, "/proc/meminfo") &&
-      number_of(file->text, "MemAvailable:", &kilobytes))
+  if (groups == NULL || text == NULL)
+    return 0;
+  (void)file_read(text, TEXT_SIZE, "%s/proc/meminfo", region_memory_root);
+  if (number_of(text, "MemAvailable:", &kilobytes))
     room = kilobytes * 1024;
-  if (!read_file(groups, "/proc/self/cgroup"))
-    return room;
-  char *group = after(groups->text, "0::");
+  (void)file_read(groups, TEXT_SIZE, "%s/proc/self/cgroup", region_memory_root);
+  char *group = after(groups, "0::");
   if (group == NULL)
     return room;
   group[strcspn(group, "\n")] = '\0';
   for (char *end = group + strlen(group); end != NULL;
        end = strrchr(group, '/')) {
     *end = '\0';
-    uint64_t here = room_in_cgroup(group, file);
+    uint64_t here = room_in_cgroup(group, text);
     room = here < room ? here : room;
   }
   return room;
@@ -181,10 +161,6 @@ bool region_memory_drop(void *map, uint64_t size, bool mapped) {
   void *at = mmap(map, size, ALL, flags, -1, 0);
   if (at == map)
     return true;
-  if (at != MAP_FAILED) { /* a kernel before 4.17 */
-    munmap(at, size);
-    return false;
-  }
   /* The limits on private memory do not apply to shared memory. */
   flags = (flags & ~MAP_PRIVATE) | MAP_SHARED;
   return mmap(map, size, ALL, flags, -1, 0) == map ||
@@ -250,17 +226,17 @@ void region_memory_prefer(void *start, uint64_t length) {
 }
 
 uint32_t region_possible_cores(void) {
-  FILE_ON_HEAP(file);
-  if (read_file(file, "/sys/devices/system/cpu/possible")) {
-    const char *text = file->text;
-    /* Finds the last number in "0", "0-7" or "0-3,8-11". */
-    size_t end = strcspn(text, "\n"), start = end;
-    while (start > 0 && text[start - 1] >= '0' && text[start - 1] <= '9')
-      start--;
-    unsigned last;
-    if (sscanf(text + start, "%u", &last) == 1 && last < 8192)
-      return last + 1;
-  }
+  NOT_CANCELLED;
+  char text[256];
+  unsigned last;
+  (void)file_read(text, sizeof(text), "%s/sys/devices/system/cpu/possible",
+                  region_memory_root);
+  /* Finds the last number in "0", "0-7" or "0-3,8-11". */
+  size_t end = strcspn(text, "\n");
+  while (end > 0 && text[end - 1] >= '0' && text[end - 1] <= '9')
+    end--;
+  if (sscanf(text + end, "%u", &last) == 1 && last < 8192)
+    return last + 1;
   long cores = sysconf(_SC_NPROCESSORS_CONF);
   return cores > 0 ? (uint32_t)cores : 1;
 }

@@ -131,9 +131,8 @@ bool region_slot_is_held_here(const struct percore_region *region, uint32_t s) {
   return thread != 0 && thread != OF_PARENT;
 }
 
-/* True if the thread has ended without the handler of its key. */
-static bool has_ended(const struct slot_holder *holder) {
-  return syscall(SYS_tgkill, getpid(), holder->tid, 0) != 0 && errno == ESRCH;
+bool region_thread_has_ended(pid_t tid) {
+  return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
 }
 
 /* The block of a slot of the parent is a sink in this process; it is mapped
@@ -155,7 +154,8 @@ uint64_t region_thread_number(void) {
 bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
   struct slot_holder *holder = &region->holders[s];
   uint64_t before = holder->thread;
-  if (before != 0 && (!exactly || (before != OF_PARENT && !has_ended(holder))))
+  if (before != 0 && (!exactly || (before != OF_PARENT &&
+                                   !region_thread_has_ended(holder->tid))))
     return false;
   if (region->inherit && (before == 0 || before == OF_PARENT) &&
       !take_word(region, s, exactly))

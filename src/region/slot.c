@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "writer.h"
@@ -130,6 +129,17 @@ static void end_slot(struct percore_region *region, uint32_t s) {
   region_slot_leave(region, s);
 }
 
+/* True unless the thread's affinity, to which cpus is set, excludes the core.
+ * The affinity is empty if it is unknown or says nothing about the cores. */
+static bool may_run_on(const struct percore_region *region, int core,
+                       cpu_set_t *cpus) {
+  CPU_ZERO(cpus);
+  if (!region->numbers_cores)
+    (void)sched_getaffinity(0, sizeof(*cpus), cpus);
+  return CPU_COUNT(cpus) == 0 || core < 0 || core >= CPU_SETSIZE ||
+         CPU_ISSET((size_t)core, cpus);
+}
+
 /* `wanted` is the core that the caller of percore_attach passed. */
 static int attach(struct percore_region *region, const char *name, int core,
                   int wanted, uint32_t *taken) {
@@ -137,11 +147,7 @@ static int attach(struct percore_region *region, const char *name, int core,
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
   cpu_set_t cpus;
-  CPU_ZERO(&cpus); /* as if it were unknown */
-  if (!region->numbers_cores)
-    (void)sched_getaffinity(0, sizeof(cpus), &cpus);
-  bool may_run = CPU_COUNT(&cpus) == 0 || core < 0 || core >= CPU_SETSIZE ||
-                 CPU_ISSET((size_t)core, &cpus);
+  bool may_run = may_run_on(region, core, &cpus);
   if (!may_run && wanted != PERCORE_THIS_CORE)
     warn_of_affinity(region, name, core);
   if (!take_any_slot(region, core, may_run, &cpus, false, taken) &&
@@ -231,16 +237,13 @@ static void leave_ended(struct percore_region *region, uint32_t s) {
       leave_seat(seat);
 }
 
-static bool has_ended(const struct seat *seat) {
-  return syscall(SYS_tgkill, getpid(), seat->tid, 0) != 0 && errno == ESRCH;
-}
-
 /* Returns a seat that no thread holds. */
 static struct seat *free_seat(struct percore_region *region) {
   struct seat *seat = region->seats;
-  while (seat != NULL && (seat->is_of_parent ||
-                          (seat->thread != 0 &&
-                           !(seat->slot == SEAT_UNDECIDED && has_ended(seat)))))
+  while (seat != NULL &&
+         (seat->is_of_parent ||
+          (seat->thread != 0 && !(seat->slot == SEAT_UNDECIDED &&
+                                  region_thread_has_ended(seat->tid)))))
     seat = seat->next;
   if (seat != NULL)
     return seat;
@@ -315,21 +318,15 @@ percore_slot_t percore_attach(struct percore_region *region, const char *name,
   return handle_of(seat);
 }
 
-static bool may_run_on(int core) {
-  cpu_set_t cpus;
-  return core < 0 || core >= CPU_SETSIZE ||
-         sched_getaffinity(0, sizeof(cpus), &cpus) != 0 ||
-         CPU_ISSET((size_t)core, &cpus);
-}
-
 /* The creator of the thread may pin it meanwhile. */
 static int seat_here(struct seat *seat) {
   enum { TRIES = 3 };
+  cpu_set_t cpus;
   for (int i = 1;; i++) {
     int core = sched_getcpu();
     if (seat_in(seat, core) != 0)
       return -1;
-    if (i == TRIES || seat->region->numbers_cores || may_run_on(core))
+    if (i == TRIES || may_run_on(seat->region, core, &cpus))
       return 0;
     end_slot(seat->region, seat->slot);
   }
@@ -360,7 +357,8 @@ percore_slot_t percore_this_slot(struct percore_region *region) {
 
 bool region_has_undecided(const struct percore_region *region) {
   for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
-    if (seat->thread != 0 && seat->slot == SEAT_UNDECIDED && !has_ended(seat))
+    if (seat->thread != 0 && seat->slot == SEAT_UNDECIDED &&
+        !region_thread_has_ended(seat->tid))
       return true;
   return false;
 }

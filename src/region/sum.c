@@ -10,13 +10,23 @@
  * inside a section may keep it open for a long time. */
 enum { TRIES = 64 };
 
-/* Adds the cells of a copy. sequence is NULL if no section updates them. */
+/* Adds the cells of a copy. sequence is NULL if no section updates them.
+ * Returns false if the writer was inside a section at every attempt; the cells
+ * may then be from different moments. */
 static bool add(const struct percore_region *region, const uint64_t *sequence,
                 const uint64_t *cells, uint32_t columns) {
   static const uint64_t no_section;
-  bool whole =
-      region_load_checked(sequence != NULL ? sequence : &no_section, cells,
-                          columns, cells + columns, TRIES, region->cells);
+  bool whole = false;
+  if (sequence == NULL)
+    sequence = &no_section;
+  for (int i = 0; i < TRIES && !whole; i++) {
+    /* Pairs with the store-release of percore_end. */
+    uint64_t before = region_load_acquire(sequence);
+    region_load_cells(cells, columns, cells + columns, region->cells);
+    /* Pairs with the release fence of percore_begin. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    whole = !(before & 1) && region_load(sequence) == before;
+  }
   for (uint32_t c = 0; c < columns; c++)
     region->sums[c] += region->cells[c];
   return whole;

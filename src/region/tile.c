@@ -194,13 +194,17 @@ static struct copy slot_copy(const struct region_view *view, uint32_t t,
                        .core = -1};
 }
 
-/* Like region_load_checked, for cells in a file. */
+/* Loads cells that one section may update together. Returns false if the writer
+ * was inside a section at every attempt; the values may then be from different
+ * moments. */
 static bool load_checked(struct region_view *view, uint64_t sequence,
                          uint64_t cells, size_t count, uint64_t ahead,
                          uint64_t *values) {
   for (int i = 0; i < REGION_TRIES; i++) {
+    /* Pairs with the store-release of percore_end. */
     uint64_t before = region_view_word(view, sequence);
     region_view_load(view, cells, count, ahead, values);
+    /* Pairs with the release fence of percore_begin. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (!(before & 1) && region_view_word(view, sequence) == before)
       return true;

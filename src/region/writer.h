@@ -87,7 +87,6 @@ struct percore_region {
   bool quiet;
   bool numbers_cores;                   /* the application numbers the cores */
   bool inherit;                         /* children of fork count in it */
-  bool is_forked;                       /* MADV_DONTFORK was refused */
   bool is_whole;                        /* all of its memory is allocated */
   struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
@@ -254,6 +253,10 @@ int region_owners_init(struct percore_region *region);
 
 /* True if the calling thread ends, and nothing would give its slots back. */
 bool region_thread_is_ending(void);
+
+/* True if a thread of this process has ended, perhaps without the handler of
+ * its key. */
+bool region_thread_has_ended(pid_t tid);
 
 /* In a forked child: turns the slots of the parent's threads into sinks, which
  * their handles still reach. Returns false if this fails. */

@@ -95,11 +95,11 @@ void __wrap_region_load_cells(const uint64_t *cells, size_t count,
 void __wrap_region_load_cells(const uint64_t *cells, size_t count,
                               const uint64_t *end, uint64_t *values) {
   const struct region_reader *reader = meanwhile.reader;
-  if (meanwhile.call != NULL &&
-      (const unsigned char *)cells - reader->view.map >=
-          (ptrdiff_t)meanwhile.offset) {
-    meanwhile.call();
-    meanwhile.call = NULL;
+  void (*call)(void) = meanwhile.call;
+  if (call != NULL && (const unsigned char *)cells - reader->view.map >=
+                          (ptrdiff_t)meanwhile.offset) {
+    meanwhile.call = NULL; /* the writer loads cells, too */
+    call();
   }
   __real_region_load_cells(cells, count, end, values);
 }
