@@ -31,16 +31,17 @@ int percore_open(struct percore_reader **reader, const char *region,
 
 /* Opens the newest file of the region if the reader has none, and checks
  * whether its producer is alive. Returns 1 if the producer has changed since
- * the last call, 0 if it is the same, or -1 with errno; percore_reader_state
- * has the reason:
- *   ENOENT   no process publishes the region
- *   EACCES   this user may not read it
- *   EPROTO   the region breaks a rule of percore-region(7) */
+ * the last call (it may be gone: see percore_reader_state), 0 if it is the
+ * same, or -1 with errno; percore_reader_state has the reason:
+ *   ENOENT, ECONNRESET   there is no region, or its producer is gone
+ *   EACCES               this user may not read the file
+ *   EIO                  the file was truncated or removed
+ *   EPROTO               the region breaks a rule of percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 /* Returns the state. Unless why is NULL, *why receives one line that describes
- * why the reader has no region or no connection, or "" if nothing is wrong. The
- * text is valid until the next call for this reader. */
+ * why the reader has no region or no living producer, or "" if nothing is
+ * wrong. The text is valid until the next call for this reader. */
 enum percore_reader_state
 percore_reader_state(const struct percore_reader *reader, const char **why);
 

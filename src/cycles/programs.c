@@ -400,7 +400,7 @@ static void read_tracepoint(uint32_t id, char *name, uint32_t size) {
  */
 static int count_tracers(void) {
   int at_idle = 0, at_switch = 0;
-  char name[32];
+  char name[32] = "";
   union bpf_attr attr = {.start_id = 0};
   for (; bpf_call(BPF_LINK_GET_NEXT_ID, &attr) == 0;
        attr = (union bpf_attr){.start_id = attr.next_id}) {

@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
 	src/base/cancellation.h \
 	src/base/clock.h \
+	src/base/file.h \
 	src/base/portable.h \
 	src/base/key_index.c src/base/key_index.h \
 	src/base/utf8.c src/base/utf8.h \
@@ -73,9 +74,13 @@ libpercore.a: libboard.la libregion.la libcycles.la
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = src/region/percore.pc
 
-man_MANS += src/region/percore.3 src/region/percore-region.7
-CLEANFILES += src/region/percore.3 src/region/percore-region.7
-EXTRA_DIST += src/region/percore.pod src/region/percore-region.pod
+man_MANS += src/region/percore.3 src/region/percore-region.7 \
+	src/region/percore-regions.7
+CLEANFILES += src/region/percore.3 src/region/percore-region.7 \
+	src/region/percore-regions.7
+EXTRA_DIST += src/region/percore.pod src/region/percore-region.pod \
+	src/region/percore-regions.pod
 EXTRA_DIST += src/region/slot.pml src/region/birth.pml src/region/memory_order.pml
 src/region/percore.3: src/region/percore.pod
 src/region/percore-region.7: src/region/percore-region.pod
+src/region/percore-regions.7: src/region/percore-regions.pod

@@ -367,17 +367,6 @@ def test_hostile_board():
         check(0 < boards < LIES, str(boards))
 
 
-def test_averages_of_a_first_table():
-    """the first table of percore load has the load averages of the board, if there is one"""
-    with Place() as place, place.sample():
-        time.sleep(5)  # the first averages, after 60/13 s
-        board = place.dump("board")["cores"]["rows"]
-        done = place.run("load", "--count", "1", "--interval", "0.5", "--json")
-        for core, row in zip(json.loads(done.stdout)["cores"], board):
-            shown, published = core["load_average"]["60"], row["values"]["average_60s"] / 1e6
-            check(shown is not None and abs(shown - published) < 0.2, f"{core}, {row}")
-
-
 def test_many_readers():
     """100 programs that open the board at the same moment all read it"""
     with Place() as place, place.sample(), contextlib.ExitStack() as stack:

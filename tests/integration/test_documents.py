@@ -13,6 +13,7 @@ from harness import BUILD, Skip, check, run_tests  # noqa: E402
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "contrib/COMPARISON.md",
              "contrib/collectd/FLEET.md", "contrib/dashboards/README.md")
+FOR_ADMINISTRATORS = ("src/plugin/collectd-percore.pod", "src/region/percore-regions.pod")
 # What a build makes.
 MADE = re.compile(r"^(grafana-|graphite-web\.json|build)|\.lskel\.h$")
 FILE = re.compile(r"^[a-z][\w.-]*\.(?:[ch]|hpp|py|mk|pod|conf|md|json|yml|ac|service)$")
@@ -125,15 +126,19 @@ def test_manuals():
         check(not cited, f"{path} cites {cited}")
         for name in re.findall(r"/usr/share/doc/percore/examples/([\w.-]+\w)", text):
             check(name in examples, f"{path} cites the example {name}")
-        for target in re.findall(r"C<make bench[^>]*>(?! in a\s+build)", text):
+        for target in re.findall(r"C<make bench[^>]*>(?!\s+in\s+a\s+build)", text):
             check(False, f"{path} cites {target} as if it were installed")
 
 
 def test_width():
-    """the tables of collectd-percore(5) fit a terminal of 80 columns"""
+    """the tables of the manual pages fit a terminal of 80 columns"""
     indent = 7  # of man(1)
-    for line in text_of("src/plugin/collectd-percore.pod").splitlines():
-        check(not line.startswith(" ") or indent + len(line) <= 80, f"too wide: {line}")
+    for path in files_of("src"):
+        for block in text_of(path).split("\n\n") if path.endswith(".pod") else ():
+            if block.startswith(" ") and not block.lstrip().startswith("$ "):
+                wide = [line for line in block.splitlines() if
+                        re.search(r"\S  +\S", line) and indent + len(line) > 80]
+                check(not wide, "\n".join([f"{path} is too wide:", *wide]))
 
 
 def test_symbols():
@@ -167,11 +172,11 @@ def test_symbols():
 
 
 def test_dashboards():
-    """the dashboards show only values that collectd-percore(5) lists"""
+    """the dashboards show only values that the administrator's pages list"""
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.join(ROOT, "contrib/dashboards"))
     import shown  # pylint: disable=import-error,import-outside-toplevel
-    manual = text_of("src/plugin/collectd-percore.pod")
+    manual = "".join(map(text_of, FOR_ADMINISTRATORS))
     panels = [panel for dashboard in shown.DASHBOARDS for row in dashboard.rows
               for panel in row.panels]
     for panel in panels:
