@@ -335,10 +335,6 @@ static bool meet_named(struct region_watch *watch, int directory,
  * The directory
  */
 
-static uint64_t ns_of(struct timespec time) {
-  return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
-}
-
 /* Logs why the directory cannot be read. A missing directory is not a fault,
  * because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
@@ -371,13 +367,6 @@ static void ask_for_notices(struct region_watch *watch) {
                             COMES | GOES | IN_ONLYDIR);
 }
 
-/* Files have the time of the last tick, so the time of a recent change says
- * nothing about what came after it. */
-static uint64_t time_of(const struct stat *status) {
-  uint64_t changed_ns = ns_of(status->st_mtim);
-  return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME) ? 0 : changed_ns;
-}
-
 static void forget_unmet(struct region_watch *watch) {
   for (struct region_producer **link = &watch->producers; *link != NULL;)
     if (!(*link)->met && (*link)->inputs == NULL)
@@ -392,14 +381,12 @@ static void list(struct region_watch *watch) {
   bool tries = watch->list_ns != 0; /* not if the last list was incomplete */
   ask_for_notices(watch);
   watch->list_ns = watch->now.monotonic_ns;
-  watch->directory_ns = 0;
   DIR *directory = opendir(region_runtime_dir());
   if (directory == NULL || fstat(dirfd(directory), &status) != 0) {
     tell_unreadable(watch);
     watch->list_ns = 0; /* again in the next round */
     return;
   }
-  watch->directory_ns = time_of(&status);
   tell_mode(watch, status.st_mode);
   for (struct region_producer *producer = watch->producers; producer != NULL;
        producer = producer->next)
@@ -474,27 +461,12 @@ static void tell_absent(struct region_watch *watch) {
   }
 }
 
-/* True if the watch may become idle. */
-static bool is_needless(const struct region_watch *watch) {
-  return watch->options.config->regions.len == 0 && !watch->any_met;
-}
-
 void region_list_look(struct region_watch *watch) {
   bool complete = take_notices(watch);
   if (!complete || watch->list_ns == 0 ||
-      watch->now.monotonic_ns - watch->list_ns >= LIST_NS ||
-      (watch->directory_ns == 0 && is_needless(watch)))
+      watch->now.monotonic_ns - watch->list_ns >= LIST_NS)
     list(watch);
   tell_absent(watch);
-}
-
-bool region_watch_is_idle(const struct region_watch *watch) {
-  struct stat status;
-  if (!is_needless(watch))
-    return false;
-  if (stat(region_runtime_dir(), &status) != 0)
-    return errno == ENOENT || watch->round > 0; /* the first round says why */
-  return ns_of(status.st_mtim) == watch->directory_ns;
 }
 
 /* ---------------------------------------------------------------------------

@@ -40,9 +40,7 @@
  *            +- other                what no shown row has counted
  *
  * The thread of region_thread uses all of this, and no other thread does,
- * except that the sampler's thread reads empty_polls, under their lock. The
- * thread ends when there is nothing to read. From then on, region_thread_keep
- * looks for regions in each interval, and starts it again.
+ * except that the sampler's thread reads empty_polls, under their lock.
  *
  *   round      what the thread does in one interval: region_watch_round
  *   scan       reading all of a table, in one or more rounds
@@ -318,7 +316,6 @@ struct region_watch {
   size_t instances_len, producers_len, files; /* files: to be read */
   int notices;                                /* of inotify(7); -1: none */
   uint64_t list_ns; /* CLOCK_MONOTONIC: when the directory was last listed */
-  uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
   /* CLOCK_BOOTTIME: what producers that started before have counted may have
    * been reported by a process before this one. */
   uint64_t after_boottime_ns;

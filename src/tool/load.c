@@ -229,8 +229,6 @@ static int load_run(const struct load_options *options,
                     struct machine *machine) {
   struct live *live =
       live_open(options->compare ? &compare_face : &face, options->json);
-  if (live == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
   struct journal journal = live_journal(live, journal_level(options));
   const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {

@@ -387,21 +387,24 @@ static int make_rows(struct rates *rates) {
   return 0;
 }
 
-static int open_all(struct rates *rates, uint32_t table) {
-  const struct region_directory *directory = merge_directory(rates->merge);
+int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
+               const struct rates_options *options) {
+  const struct region_directory *directory = merge_directory(merge);
   uint32_t rows = directory->tables[table].max_rows;
   uint32_t want = REGION_WANT_BIRTHS;
-  if (rates->options.totals)
+  *rates =
+      (struct rates){.options = *options, .merge = merge, .interval_s = NAN};
+  if (options->totals)
     want |= REGION_WANT_RESETS;
   /* If the table has only one row, and that row has fields without a total, the
    * values of all cores are always shown; as totals, those of each table. */
-  if (rates->options.per_core || ((rows == 1 || rates->options.totals) &&
-                                  !table_has_totals(directory, table)))
+  if (options->per_core ||
+      ((rows == 1 || options->totals) && !table_has_totals(directory, table)))
     want |= REGION_WANT_CORES;
-  if (rates->merge->is_one && rates->options.rows > rows)
+  if (merge->is_one && options->rows > rows)
     rates->options.rows = rows;
-  if (region_tile_init(&rates->tile, rates->merge->parts[0].reader, table,
-                       TILE_ROWS, want) != 0)
+  if (region_tile_init(&rates->tile, merge->parts[0].reader, table, TILE_ROWS,
+                       want) != 0)
     return -errno;
   rates->copies = tile_copies(&rates->tile);
   int status = make_columns(rates, directory);
@@ -409,16 +412,6 @@ static int open_all(struct rates *rates, uint32_t table) {
     return status;
   rates_sort(rates, NULL, false);
   return make_rows(rates);
-}
-
-int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
-               const struct rates_options *options) {
-  *rates =
-      (struct rates){.options = *options, .merge = merge, .interval_s = NAN};
-  int status = open_all(rates, table);
-  if (status != 0)
-    rates_close(rates);
-  return status;
 }
 
 void rates_close(struct rates *rates) {

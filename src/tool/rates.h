@@ -69,8 +69,8 @@ struct rates {
   uint64_t rows_live;
 };
 
-/* Prepares to read the rates of a table. Returns 0 or -errno. The columns point
- * into the directory of the first part. */
+/* Prepares to read the rates of a table. Returns 0 or -errno; call rates_close
+ * in either case. The columns point into the directory of the first part. */
 int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
                const struct rates_options *options);
 void rates_close(struct rates *rates);

@@ -94,12 +94,11 @@ static int open_tables(struct top *top) {
                                           .totals = figures->totals};
     if (!is_shown(top, t))
       continue;
-    struct rates *rates = &figures->tables[figures->tables_len];
+    struct rates *rates = &figures->tables[figures->tables_len++];
     int status = rates_open(rates, &top->merge, t, &options);
     if (status != 0)
       return status;
     sorted |= rates->sort_asked;
-    figures->tables_len++;
   }
   return sorted || figures->tables_len == 0 ? 0 : -ENOENT;
 }
@@ -212,8 +211,6 @@ static const struct live_face face = {
 
 static int show_live(struct top *top) {
   struct live *live = live_open(&face, top->options->json);
-  if (live == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
   top->interval_ns = (uint64_t)(top->options->interval_s * 1e9);
   top->due_ns = monotonic_ns();
   if (!top->figures.totals) /* rates take an interval */

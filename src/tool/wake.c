@@ -177,8 +177,6 @@ static const struct live_face face = {
 static int run_measurement(struct measurement *measurement) {
   bool json = measurement->options->json;
   struct live *live = live_open(&face, json);
-  if (live == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
   bool has_page = live_view(live)->width > 0;
   int status = live_run(live, 0, measurement);
   live_close(live);

@@ -51,12 +51,12 @@ def patterns(figures):
     """percore(3): the patterns of the DPDK guide."""
     machines = ("here, 1 worker", "here, 2 workers", "DPDK guide: Xeon 6230N, 4 cores",
                 "DPDK guide: Xeon 6230N, 20 cores")
-    yield " pattern", "1 worker", "2 workers", "lost", "guide, 4 cores", "guide, 20 cores"
+    yield " pattern", "1 worker", "2 workers", "lost", "4 cores", "20 cores"
     for way in ("shared, not synchronised", "shared, lock", "shared, atomic",
                 "shared, buffered", "percore PER_CORE", "percore section", "per core, lock"):
         one, two, *guide = (shown(figures.of("seed", way, who)) for who in machines)
         lost = shown(figures.of("seed", "counts lost, 2 workers", way), " %")
-        name = {"percore PER_CORE": "per core", "percore section": "per core, sequence counter"}
+        name = {"percore PER_CORE": "per core", "percore section": "per core, in a section"}
         yield f" {name.get(way, way)}", one, two, lost, *guide
 
 

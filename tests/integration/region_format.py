@@ -13,7 +13,7 @@ REGION = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 with open(f"{REGION}/percore-region.pod", encoding="utf-8") as manual:
     PAGE = manual.read()
 MAJOR = int(re.search(r"major version (\d)", PAGE).group(1))
-RULES = re.findall(r"^=item B<([a-z-]+)>$",
+RULES = re.findall(r"^ ([a-z-]+) ",
                    PAGE[PAGE.index("=head1 RULES\n"):
                         PAGE.index("=head1 RULES FOR")], re.MULTILINE)
 

@@ -64,8 +64,8 @@ def test_usage_errors():
         ["load", "--cores", "99999"], ["load", "--source", "magic"],
         ["load", "--cores", "8000"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
-        ["regions", "--maps", "x"], ["pick", "--node", "0.5"], ["load", "-t", "-m"],
-        ["pick", "--cores", "8000"], ["pick", "--node", "1023"],
+        ["regions", "--maps", "x"], ["pick", "--node", "0"], ["load", "-t", "-m"],
+        ["pick", "--cores", "8000"],
         ["load", "--", "true"], ["top", "id:-1"], ["top", "id:4294967296"],
     ]
     for arguments in wrong:

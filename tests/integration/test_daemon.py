@@ -254,9 +254,9 @@ def test_sample_configuration():
                          re.S).group(1)
     with SysRoot(2) as root:
         root.write_machine()
-        everything = re.sub(r"(?m)^( *)#(?=[A-Z])", r"\1", text).replace(
-            '"/host"', f'"{root.path}"')
-        for options in (text, everything):
+        everything = re.sub(r"(?m)^( *)#(?=[A-Z<]|  )", r"\1", text)
+        check(not re.search(r"(?m)^ *#[^ ]", everything), everything)
+        for options in (text, everything + f'SysRoot "{root.path}"\n'):
             with Collectd(options) as collectd:
                 status = collectd.run("-T")
                 wrong = [line for line in collectd.log().splitlines()
