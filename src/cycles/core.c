@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The delay before the next attempt after a source or the IPC counters have
- * failed on a core. It doubles with each failure up to the maximum. */
+/* The delay before the next attempt after a source has failed on a core. It
+ * doubles with each failure up to the maximum. */
 #define REST_FIRST_NS NS_PER_S
 #define REST_MAX_NS (60 * NS_PER_S)
 
@@ -65,10 +65,6 @@ void core_restart(struct core *core) {
   core->condemned = 0;
 }
 
-void core_rest(const struct engine *engine, struct backoff *backoff) {
-  backoff_extend(backoff, engine->time_ns, REST_FIRST_NS, REST_MAX_NS);
-}
-
 /* True if the core may use this source now. */
 static bool is_usable(const struct engine *engine, const struct core *core,
                       int index, unsigned allowed) {
@@ -97,7 +93,8 @@ static bool take_source(struct engine *engine, struct core *core, int index) {
   struct source *source = &engine->sources[index];
   struct perf_group group = {0};
   if (try_source(engine, core, source, &group) != 0) {
-    core_rest(engine, &core->backoff[index]);
+    backoff_extend(&core->backoff[index], engine->time_ns, REST_FIRST_NS,
+                   REST_MAX_NS);
     return false;
   }
   drop_source(core);
@@ -143,9 +140,11 @@ static bool may_fill(struct engine *engine, const struct core *core) {
 }
 
 /* Changes to the next source, and delays the next attempt to use the one that
- * failed. */
-static void give_up(struct engine *engine, struct core *core) {
-  core_rest(engine, &core->backoff[core->source_index]);
+ * failed, as backoff_extend does. */
+static void give_up(struct engine *engine, struct core *core, uint64_t first_ns,
+                    uint64_t max_ns) {
+  backoff_extend(&core->backoff[core->source_index], engine->time_ns, first_ns,
+                 max_ns);
   drop_source(core);
   core_choose(engine, core, core->allowed);
 }
@@ -159,17 +158,6 @@ static bool is_plausible(const struct core *core, double off_ns) {
          growth->unhalted <= most * growth->wall + off_ns;
 }
 
-/* Gives up the source of a core whose counters other users of the PMU hold. */
-static void give_up_starved(struct engine *engine, struct core *core) {
-  int index = core->source_index;
-  snprintf(engine->sources[index].reason, WHY_SIZE,
-           "other users of the PMU hold its counters on core %d", core->number);
-  backoff_extend(&core->backoff[index], engine->time_ns, STARVED_FIRST_NS,
-                 STARVED_MAX_NS);
-  drop_source(core);
-  core_choose(engine, core, core->allowed);
-}
-
 /* Gives up a source that read impossible loads: its proof was wrong. */
 static void give_up_refuted(struct engine *engine, struct core *core,
                             double load) {
@@ -181,7 +169,7 @@ static void give_up_refuted(struct engine *engine, struct core *core,
     source->proof = PROOF_PENDING;
     source->must_be_proven = true;
   }
-  give_up(engine, core);
+  give_up(engine, core, REST_FIRST_NS, REST_MAX_NS);
 }
 
 /* Handles a window without a usable load. After REFUSED_MAX such windows, the
@@ -198,10 +186,13 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
   if (core->refused < REFUSED_MAX ||
       (starved && engine->time_ns - core->refused_since_ns < STARVED_MIN_NS))
     return core->sample.stat_valid && may_fill(engine, core);
-  if (starved)
-    give_up_starved(engine, core);
-  else
+  if (!starved) {
     give_up_refuted(engine, core, load);
+    return false;
+  }
+  snprintf(engine->sources[core->source_index].reason, WHY_SIZE,
+           "other users of the PMU hold its counters on core %d", core->number);
+  give_up(engine, core, STARVED_FIRST_NS, STARVED_MAX_NS);
   return false;
 }
 
@@ -241,7 +232,7 @@ static void read_source(struct engine *engine, struct core *core) {
     core_begin_epoch(core);
   if (status != 0) {
     engine->counts.errors++;
-    give_up(engine, core);
+    give_up(engine, core, REST_FIRST_NS, REST_MAX_NS);
   } else if (end_window(engine, core, &reading)) {
     if (is_clock)
       bpf_keep(engine, core, &reading);

@@ -128,9 +128,6 @@ void core_begin_epoch(struct core *core);
 /* Closes the core's counters. Its next window begins at its next reading. */
 void core_close(struct core *core);
 
-/* Delays the next attempt after a failure. */
-void core_rest(const struct engine *engine, struct backoff *backoff);
-
 /* Closes the counters of a core that was offline, and forgets earlier failures,
  * so that the next sample tries the counters again. */
 void core_restart(struct core *core);

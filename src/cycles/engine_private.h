@@ -34,8 +34,6 @@ enum condition {
   CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
-  /* An isolated core uses the idle source although a counter could be used. */
-  CONDITION_ISOLATED_ON_IDLE,
   CONDITION_POLLS,
   CONDITION_NO_FREQUENCY, /* it is asked for, and no source counts it */
   /* The conditions below never end. */

@@ -84,38 +84,6 @@ static void say_no_source(struct engine *engine) {
   }
 }
 
-static const struct source *proven_counter(const struct engine *engine) {
-  for (int i = 0; i < engine->sources_len; i++) {
-    const struct source *source = &engine->sources[i];
-    if (source->available && source->proof == PROOF_PROVEN &&
-        source_is_counter(source->kind))
-      return source;
-  }
-  return NULL;
-}
-
-/* Recommends a counter for isolated cores that use the idle source: isolated
- * cores often run many softirqs, some of which the idle source may miss. */
-static void say_isolated(struct engine *engine) {
-  const struct source *better = proven_counter(engine);
-  if (better == NULL || engine->options.isolated_cores != ISOLATED_CORES_IDLE)
-    return;
-  char list[128];
-  struct core_set isolated = engine->topology.isolated;
-  core_set_intersect(&isolated, &engine->topology.online);
-  core_set_intersect(&isolated, &engine->wanted);
-  if (core_set_next(&isolated, -1) < 0 ||
-      !condition_begins(engine, CONDITION_ISOLATED_ON_IDLE, true))
-    return;
-  core_set_format(&isolated, list, sizeof(list));
-  engine_say(engine, JOURNAL_INFO,
-             "isolated cores %s are measured by the source idle, which does "
-             "not disturb them but may miss softirqs; IsolatedCores "
-             "\"hardware\" uses %s there, at the cost of one interrupt per "
-             "sample and core (21 to 25 us if the core is halted)",
-             list, source_name(better->kind));
-}
-
 /* ---------------------------------------------------------------------------
  * Choosing
  */
@@ -136,6 +104,5 @@ void engine_choose_sources(struct engine *engine) {
   }
   say_changes(engine);
   say_no_source(engine);
-  say_isolated(engine);
   counter_say(engine);
 }

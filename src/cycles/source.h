@@ -42,7 +42,6 @@ struct source {
   bool doubt_reported;
   /* the name of the PMU in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[SOURCE_PMU_MAX];
-  uint64_t pmu_type; /* type of the PMU on a hybrid processor; otherwise 0 */
   struct core_set cores; /* the cores that can use it */
 
   /* For hardware sources only. events[0] counts unhalted time. */

@@ -50,9 +50,8 @@ static void rule_out(struct source *source,
 }
 
 /* Adds a source, which is available unless the options rule it out, for one
- * kind of core (NULL: for all cores). Sets pmu_type even if the options rule
- * the source out, because the IPC counters need it. The caller ensures that
- * sources[] is not full. */
+ * kind of core (NULL: for all cores). The caller ensures that sources[] is not
+ * full. */
 static struct source *add_source(struct finder *finder, enum source_kind kind,
                                  const struct core_kind *cores) {
   struct source *source = &finder->sources[finder->len++];
@@ -62,10 +61,8 @@ static struct source *add_source(struct finder *finder, enum source_kind kind,
                             .tsc = -1,
                             .aperf = -1};
   core_set_fill(&source->cores);
-  if (cores != NULL) {
+  if (cores != NULL)
     memcpy(source->pmu, cores->pmu, sizeof(source->pmu));
-    source->pmu_type = cores->pmu_type;
-  }
   if (kind != SOURCE_IDLE)
     rule_out(source, finder->options);
   return source;

@@ -39,8 +39,7 @@ enum isolated_cores {
 const char *source_name(enum source_kind source);
 const char *proof_name(enum proof proof);
 
-/* The sources whose reads interrupt the core, as a mask and as a predicate. */
-#define SOURCE_COUNTERS ((1U << SOURCE_BPF) - 1)
+/* True for the sources whose reads interrupt the core. */
 static inline bool source_is_counter(enum source_kind source) {
   return source >= 0 && source < SOURCE_BPF;
 }

@@ -42,7 +42,7 @@ static struct {
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no WakeLatency */
   struct pollers *pollers;           /* NULL: there is no block <Pollers> */
-  c_complain_t regions_unread, unmeasured, coarse;
+  c_complain_t regions_unread, unmeasured;
   bool has_read;
 } plugin;
 
@@ -121,18 +121,6 @@ static void notify(__attribute__((unused)) void *context,
     free(note);
 }
 
-/* /proc/stat counts in clock ticks. */
-static void warn_of_coarse_loads(const struct snapshot *snapshot) {
-  double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
-  double interval_s = (double)plugin.interval_ns / 1e9;
-  if (interval_s < 1 && snapshot->self.cores_by_source[SOURCE_IDLE] > 0)
-    c_complain_once(LOG_NOTICE, &plugin.coarse,
-                    "percore: with Interval %g, loads of the source idle come "
-                    "in steps of %g percent, the resolution of /proc/stat; "
-                    "set an interval of 1 s or more, or another source.",
-                    interval_s, 100 * tick_s / interval_s);
-}
-
 /* Runs in the sampler's thread. No output can delay it: values wait in
  * collectd's queue, and notifications have threads of their own. */
 static void publish(__attribute__((unused)) void *context,
@@ -142,7 +130,6 @@ static void publish(__attribute__((unused)) void *context,
   if (empty_polls_add(&plugin.empty_polls, snapshot))
     (void)aggregate_all(snapshot, topology, plugin.config.groups,
                         plugin.config.groups_len);
-  warn_of_coarse_loads(snapshot);
   if (plugin.board != NULL)
     board_publish(plugin.board, snapshot, topology);
   if (dispatch_snapshot(&plugin.dispatch, snapshot))

@@ -325,15 +325,3 @@ TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
   assert_int_equal(play_said(&play, "not online: 0,64", "AlsoIsolated"), 1);
   play_end(&play);
 }
-
-TEST(a_proven_counter_for_isolated_cores_is_proposed_once_with_its_cost) {
-  for (int proven = 0; proven < 2; proven++) {
-    PLAY_MPERF(2, 0);
-    isolate(&play, "0\n");
-    play_open(&play);
-    play_proof(&play, SOURCE_MPERF, proven ? PROOF_PROVEN : PROOF_UNPROVEN);
-    play_seconds(&play, 200);
-    assert_int_equal(play_said(&play, "IsolatedCores", "uses mperf", "25 us"),
-                     proven);
-  }
-}

@@ -214,27 +214,6 @@ TEST(what_the_thread_of_regions_tells_of_empty_polls_is_room) {
   free(snapshot.aggregates);
 }
 
-TEST(loads_in_coarse_steps_are_said_once) {
-  static const struct {
-    unsigned interval_ms;
-    enum source_kind source;
-    size_t lines;
-  } cases[] = {
-      {100, SOURCE_IDLE, 1}, {100, SOURCE_MPERF, 0}, {1000, SOURCE_IDLE, 0}};
-  const struct topology none = {0};
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    struct snapshot snapshot = {.time_ns = 1000 * SECOND};
-    snapshot.self.cores_by_source[cases[i].source] = 1;
-    fake.interval = MS_TO_CDTIME_T(cases[i].interval_ms);
-    assert_int_equal(fake.init(), 0);
-    for (int j = 0; j < 3; j++)
-      stub.options.publish(stub.options.context, &snapshot, &none);
-    assert_int_equal(fake_count_logged(LOG_NOTICE), cases[i].lines);
-    tear_down();
-    set_up();
-  }
-}
-
 TEST(without_a_source_the_only_read_fails) {
   stub.has_source = false;
   assert_int_equal(fake.init(), 0);
