@@ -158,12 +158,12 @@ struct percore_region;
  */
 #define percore_create(name, tables, table_count, options)                     \
   percore_create_((name), (tables), (table_count), (options),                  \
-                  sizeof(struct percore_options),                              \
-                  sizeof(struct percore_table), sizeof(struct percore_field))
-struct percore_region *
-percore_create_(const char *name, const struct percore_table *tables,
-                uint32_t table_count, const struct percore_options *options,
-                size_t options_size, size_t table_size, size_t field_size);
+                  sizeof(struct percore_options))
+struct percore_region *percore_create_(const char *name,
+                                       const struct percore_table *tables,
+                                       uint32_t table_count,
+                                       const struct percore_options *options,
+                                       size_t options_size);
 
 /* ---------------------------------------------------------------------------
  * Rows
@@ -197,9 +197,9 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
 /* ---------------------------------------------------------------------------
- * Handles: small structures, passed by value. Their members are private to C and
- * C++. For other languages, `rows` and `stride` of a table say where its rows
- * are: see percore(3), OTHER LANGUAGES.
+ * Handles: small structures, passed by value. Their members are private to C
+ * and C++. For other languages, `rows` and `stride` of a table say where its
+ * rows are: see percore(3), OTHER LANGUAGES.
  */
 
 #define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */

@@ -23,8 +23,7 @@ struct Table { rows: *mut u8, place: *const c_void, stride: u32, max_rows: u32 }
 
 extern "C" {
     fn percore_create_(name: *const u8, tables: *const Description, count: u32,
-                       options: *const c_void, sizes: usize, table_size: usize,
-                       field_size: usize) -> *mut c_void;
+                       options: *const c_void, options_size: usize) -> *mut c_void;
     fn percore_row_add(region: *mut c_void, table: u32, name: *const u8, key: u64) -> u32;
     fn percore_attach(region: *mut c_void, name: *const u8, core: c_int) -> Slot;
     fn percore_table(slot: Slot, table: u32) -> Table;
@@ -43,8 +42,7 @@ fn main() -> std::io::Result<()> {
         max_rows: 16, row_name_size: 24, help: ptr::null(), storage: 0, key: 0, row_align: 0, flags: 0 };
     let name = arguments[1].clone() + "\0";
     let cells = unsafe {
-        let region = percore_create_("udprs\0".as_ptr(), &tables, 1, ptr::null(), 0,
-            std::mem::size_of::<Description>(), std::mem::size_of::<Field>());
+        let region = percore_create_("udprs\0".as_ptr(), &tables, 1, ptr::null(), 0);
         let number = percore_row_add(region, 0, name.as_ptr(), 0);
         let table = percore_table(percore_attach(region, "main\0".as_ptr(), -1), 0);
         let row = table.rows.add(table.stride as usize * number as usize) as *const AtomicU64;

@@ -56,8 +56,6 @@ static void add_growth(struct map_feed *feed, uint32_t row) {
         percore_row(feed->tables[feed->is_per_cpu ? copy : 0], row);
     uint32_t column = 0;
     for (size_t f = 0; f < fields->len; f++, growth++) {
-      if (fields->list[f].is_withheld)
-        continue;
       column += fields->list[f].bucket == 1; /* that of the value 0 */
       percore_add(into, column, *growth);
       column++;
@@ -148,7 +146,6 @@ static int meet(struct map_feed *feed, char why[WHY_SIZE]) {
   if (feed->growth == NULL)
     return why_fails(why, -ENOMEM, "out of memory");
   feed->learned_id = map->info.id;
-  feed->falls = (struct map_falls){0};
   feed->said_fast = false;
   return 0;
 }
@@ -211,10 +208,7 @@ void map_feed_open(struct map_feed *feed) {
  */
 
 uint32_t map_feed_columns(const struct map_feed *feed) {
-  uint32_t columns = 0;
-  for (size_t f = 0; f < feed->fields.len && feed->learned_id != 0; f++)
-    columns += !feed->fields.list[f].is_withheld;
-  return columns;
+  return feed->learned_id != 0 ? (uint32_t)feed->fields.len : 0;
 }
 
 uint32_t map_feed_max_rows(const struct map_feed *feed) {
@@ -231,42 +225,16 @@ static bool is_zero(const char *bytes, size_t size) {
   return true;
 }
 
-/* Stops reading fields that were assumed to be counters but have decreased too
- * often. */
-static void withhold_gauges(struct map_feed *feed) {
-  const struct map_falls *falls = &feed->falls;
-  const char *first = NULL;
-  size_t withheld = 0;
-  for (size_t f = 0; f < feed->fields.len; f++) {
-    struct map_field *field = &feed->fields.list[f];
-    if (field->is_withheld || field->bucket > 0 ||
-        falls->suspect[f] < falls->whole + MAP_FALLS_MAX)
-      continue;
-    field->is_withheld = true;
-    first = withheld++ == 0 ? field->name : first;
-  }
-  if (withheld == 1)
-    say_of(feed,
-           "field %s decreased, so it is not a counter and is no longer read; "
-           "if it is a gauge, set Gauge \"%s\"",
-           first, first);
-  else if (withheld > 1)
-    say_of(feed,
-           "field %s and %zu more decreased, so they are not counters and "
-           "are no longer read; set Gauge for those that are gauges",
-           first, withheld - 1);
-}
-
 /* Warns once about a counter that may wrap unnoticed. */
-static void say_fast(struct map_feed *feed) {
-  if (feed->falls.fast == NULL || feed->said_fast)
+static void say_fast(struct map_feed *feed, const struct map_field *fast) {
+  if (fast == NULL || feed->said_fast)
     return;
   feed->said_fast = true;
   say_of(feed,
          "field %s grew by more than a quarter of its range between two "
          "readings; counts are lost if it grows by half: declare it with 64 "
          "bits, or set a shorter Interval",
-         feed->falls.fast->name);
+         fast->name);
 }
 
 static void name_row(const struct map_feed *feed, const void *key,
@@ -357,8 +325,8 @@ static bool read_entry(void *context, const void *key, const void *values) {
   if (!entry->is_new && entry->row == MAP_NO_ROW &&
       !enter_row(look, number, false))
     return true;
-  map_growth(&feed->map, &feed->fields, values, map_known_values(known, number),
-             feed->growth, &feed->falls);
+  say_fast(feed, map_growth(&feed->map, &feed->fields, values,
+                            map_known_values(known, number), feed->growth));
   if (!entry->is_new)
     add_growth(feed, entry->row);
   return true;
@@ -408,8 +376,6 @@ void map_feed_read(struct map_feed *feed) {
              "it has more entries than rows; raise MaxRows to count them all");
   if (status >= 0 && !look.failed)
     feed->from_zero = complete && !look.full;
-  withhold_gauges(feed);
-  say_fast(feed);
   if (why[0] != '\0')
     say_of(feed, "%s", why);
   rest(feed, began_ns);

@@ -22,8 +22,7 @@ struct map_feed {
   struct map_fields fields; /* the columns of the region's table */
   struct map_known known;
   uint64_t *growth; /* copies x fields */
-  struct map_falls falls;
-  uint32_t pass; /* number of the last pass over the entries */
+  uint32_t pass;    /* number of the last pass over the entries */
   /* An entry that was added since the last reading counts from 0. An entry that
    * may be older counts from its first reading on. This is true if the next
    * reading finds new entries of the first kind only: there was no map before,

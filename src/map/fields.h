@@ -18,8 +18,6 @@ struct map_field {
   bool is_signed;
   bool is_gauge; /* false: a counter, which wraps at 2^(8 * size) */
   bool is_tagged;
-  bool is_withheld; /* the field is no longer read: it has decreased, so it is
-                       not a counter */
 };
 
 struct map_fields {

@@ -4,10 +4,6 @@ static uint64_t mask_of(const struct map_field *field) {
   return UINT64_MAX >> (64 - 8 * field->size);
 }
 
-static bool is_counter(const struct map_field *field) {
-  return !field->is_gauge && !field->is_withheld;
-}
-
 /* True if the counter decreased. A counter of less than 64 bits may have
  * wrapped instead; this is assumed if its growth across the wrap is less than
  * half of its range. */
@@ -37,7 +33,7 @@ static struct decrease read_copy(const struct map_fields *fields,
   for (size_t f = 0; f < fields->len; f++) {
     const struct map_field *field = &fields->list[f];
     now[f] = map_field_value(field, values);
-    if (!is_counter(field))
+    if (field->is_gauge)
       continue;
     if (fell(field, last[f], now[f])) {
       decrease.any = true;
@@ -50,39 +46,48 @@ static struct decrease read_copy(const struct map_fields *fields,
   return decrease;
 }
 
-static void grow_copy(const struct map_fields *fields, bool is_array,
-                      const char *values, uint64_t *last, uint64_t *growth,
-                      struct map_falls *falls) {
+/* True if a counter that grew by `growth` may wrap unnoticed. A counter that
+ * was 0 may have grown for long. */
+static bool is_fast(const struct map_field *field, uint64_t last,
+                    uint64_t growth) {
+  return field->size < 8 && !field->is_gauge && last != 0 &&
+         growth > mask_of(field) / 4;
+}
+
+/* Returns a fast counter, or NULL. */
+static const struct map_field *grow_copy(const struct map_fields *fields,
+                                         bool is_array, const char *values,
+                                         uint64_t *last, uint64_t *growth) {
   struct decrease decrease = read_copy(fields, values, last, growth);
-  bool suspect =
-      decrease.any && (!decrease.whole || (is_array && decrease.small));
-  bool begins_again = decrease.whole && !suspect;
-  falls->whole += begins_again;
+  bool begins_again = decrease.whole && !(is_array && decrease.small);
+  const struct map_field *fast = NULL;
   for (size_t f = 0; f < fields->len; f++) {
     const struct map_field *field = &fields->list[f];
     uint64_t now = growth[f];
-    if (suspect && is_counter(field) && fell(field, last[f], now))
-      falls->suspect[f]++;
     if (field->is_gauge)
       growth[f] = now - last[f];
     else if (decrease.whole)
-      growth[f] = suspect ? 0 : map_step(field, 0, now);
+      growth[f] = begins_again ? map_step(field, 0, now) : 0;
     else
       growth[f] = map_step(field, last[f], now);
-    if (field->size < 8 && is_counter(field) && last[f] != 0 &&
-        !decrease.whole && growth[f] > mask_of(field) / 4)
-      falls->fast = field;
+    if (!decrease.whole && is_fast(field, last[f], growth[f]))
+      fast = field;
     last[f] = now;
   }
+  return fast;
 }
 
-void map_growth(const struct map *map, const struct map_fields *fields,
-                const void *values, uint64_t *last, uint64_t *growth,
-                struct map_falls *falls) {
+const struct map_field *map_growth(const struct map *map,
+                                   const struct map_fields *fields,
+                                   const void *values, uint64_t *last,
+                                   uint64_t *growth) {
+  const struct map_field *fast = NULL;
   for (uint32_t copy = 0; copy < map->copies; copy++) {
     size_t at = copy * fields->len;
-    grow_copy(fields, map_is_array(&map->info),
-              (const char *)values + copy * map->stride, last + at, growth + at,
-              falls);
+    const struct map_field *found = grow_copy(
+        fields, map_is_array(&map->info),
+        (const char *)values + copy * map->stride, last + at, growth + at);
+    fast = found != NULL ? found : fast;
   }
+  return fast;
 }

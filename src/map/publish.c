@@ -17,7 +17,7 @@ static struct percore_field *region_fields(const struct map_feed *feed,
   *len = 0;
   for (size_t f = 0; fields != NULL && f < feed->fields.len; f++) {
     const struct map_field *field = &feed->fields.list[f];
-    if (field->is_withheld || field->bucket > 1)
+    if (field->bucket > 1)
       continue;
     fields[(*len)++] = (struct percore_field){
         .name = field->name,

@@ -50,7 +50,6 @@ static struct {
  * Regions
  */
 
-/* Reads regions, if there are any. */
 static void watch_regions(void) {
   const struct region_watch_options options = {
       .config = &plugin.config,

@@ -300,8 +300,7 @@ bool region_config_wants_row(const struct region_table_config *config,
   return false;
 }
 
-bool region_config_may_read(uid_t uid, void *argument) {
-  const struct region_config *config = argument;
+bool region_config_may_read(const struct region_config *config, uid_t uid) {
   if (!config->users_given)
     return true;
   for (size_t i = 0; i < config->users_len; i++)

@@ -99,8 +99,7 @@ region_config_bounds(const struct region_table_config *config,
 bool region_config_wants_row(const struct region_table_config *config,
                              const char *row);
 
-/* True if regions of this user's producers may be read. `argument` points to
- * the struct region_config. */
-bool region_config_may_read(uid_t uid, void *argument);
+/* True if regions of this user's producers may be read. */
+bool region_config_may_read(const struct region_config *config, uid_t uid);
 
 #endif

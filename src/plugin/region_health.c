@@ -48,7 +48,7 @@ void region_health_complain(const struct region_producer *producer) {
                                .part = fault->text};
   if (fault->error == 0 || fault->error == ENOENT)
     return;
-  if (fault->error == EACCES && fault->text[0] == '\0') /* open(2) failed */
+  if (fault->error == EACCES)
     region_health_group_remedy(region_runtime_dir(), remedy);
   region_warn(about, "region %s is not read: %s%s%s", instance->label,
               region_reader_error(producer->reader), remedy,
@@ -166,17 +166,16 @@ static bool tell_change(struct region_instance *instance) {
 }
 
 /* The name of a thread is any bytes. */
-void region_health_refusals(const struct region_producer *producer) {
+void region_health_refusals(const struct region_producer *producer,
+                            struct region_refusals *refusals) {
   const struct region_instance *instance = producer->instance;
-  struct region_refusals refusals;
   char text[512];
-  region_reader_refusals(producer->reader, &refusals);
-  for (char *c = refusals.name; *c != '\0'; c++)
+  for (char *c = refusals->name; *c != '\0'; c++)
     *c = isprint((unsigned char)*c) ? *c : '_';
-  if (region_slots_refused(text, sizeof(text), &refusals))
+  if (region_slots_refused(text, sizeof(text), refusals))
     region_warn(region_about(instance, "slots"), "region %s: %s.",
                 instance->label, text);
-  if (region_rows_refused(text, sizeof(text), &refusals))
+  if (region_rows_refused(text, sizeof(text), refusals))
     region_warn(region_about(instance, "rows"), "region %s: %s.",
                 instance->label, text);
 }
@@ -201,7 +200,6 @@ static void tell_new_rows(struct region_instance *instance) {
 /* Adds a file to what this round has found of its name. */
 static void find(struct region_producer *producer) {
   struct region_instance *instance = producer->instance;
-  struct region_found *found = &instance->found;
   uint64_t now_ns = producer->watch->now.monotonic_ns;
   if (producer->reader == NULL)
     return;
@@ -210,8 +208,8 @@ static void find(struct region_producer *producer) {
     return;
   if (instance->calm_since_ns == 0)
     instance->calm_since_ns = now_ns;
-  found->alive++;
-  found->stopped += region_reader_is_stopped(producer->reader);
+  instance->found.alive++;
+  instance->found.stopped += region_reader_is_stopped(producer->reader);
 }
 
 static void conclude(struct region_instance *instance) {

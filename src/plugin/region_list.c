@@ -116,7 +116,9 @@ static struct region_budget *find_budget(struct region_watch *watch,
   return watch->budgets = budget;
 }
 
-bool region_budget_admits(struct region_budget *budget, uid_t uid) {
+/* True if a user's regions of that name are read: the user's was the first, or
+ * AllowUser names the users. Otherwise, logs the reason once. */
+static bool admits(struct region_budget *budget, uid_t uid) {
   if (budget->uid == (uid_t)-1)
     budget->uid = uid;
   if (budget->config->users_given || uid == budget->uid)
@@ -222,7 +224,7 @@ static bool may_read(struct region_watch *watch,
                      const struct region_config *config, uid_t uid) {
   struct region_about about = region_about_host(watch);
   about.region = title->region;
-  if (region_config_may_read(uid, (void *)config))
+  if (region_config_may_read(config, uid))
     return true;
   region_warn(about,
               "region %s is not read: it is of user %u, who is not allowed; "
@@ -249,11 +251,7 @@ static bool is_full(struct region_watch *watch,
 static void make_producer(struct region_watch *watch,
                           struct region_instance *instance, const char *file,
                           const struct stat *status) {
-  const struct region_reader_options options = {
-      .keep_from_children = true,
-      .may_read = region_config_may_read,
-      .argument = (void *)instance->budget->config,
-  };
+  const struct region_reader_options options = {.keep_from_children = true};
   struct region_producer *producer = get_memory(watch, sizeof(*producer));
   struct region_reader *reader;
   if (producer == NULL ||
@@ -298,7 +296,7 @@ static void meet_new(struct region_watch *watch, const char *file,
       is_full(watch, &title, status->st_uid))
     return;
   struct region_budget *budget = find_budget(watch, config, title.region);
-  if (budget != NULL && !region_budget_admits(budget, status->st_uid))
+  if (budget != NULL && !admits(budget, status->st_uid))
     return;
   struct region_instance *instance =
       budget != NULL ? find_name(watch, &title, budget) : NULL;
@@ -337,10 +335,6 @@ static bool meet_named(struct region_watch *watch, int directory,
  * The directory
  */
 
-static uint64_t ns_of(struct timespec time) {
-  return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
-}
-
 /* Logs why the directory cannot be read. A missing directory is not a fault,
  * because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
@@ -373,13 +367,6 @@ static void ask_for_notices(struct region_watch *watch) {
                             COMES | GOES | IN_ONLYDIR);
 }
 
-/* Files have the time of the last tick, so the time of a recent change says
- * nothing about what came after it. */
-static uint64_t time_of(const struct stat *status) {
-  uint64_t changed_ns = ns_of(status->st_mtim);
-  return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME) ? 0 : changed_ns;
-}
-
 static void forget_unmet(struct region_watch *watch) {
   for (struct region_producer **link = &watch->producers; *link != NULL;)
     if (!(*link)->met && (*link)->inputs == NULL)
@@ -394,14 +381,12 @@ static void list(struct region_watch *watch) {
   bool tries = watch->list_ns != 0; /* not if the last list was incomplete */
   ask_for_notices(watch);
   watch->list_ns = watch->now.monotonic_ns;
-  watch->directory_ns = 0;
   DIR *directory = opendir(region_runtime_dir());
   if (directory == NULL || fstat(dirfd(directory), &status) != 0) {
     tell_unreadable(watch);
     watch->list_ns = 0; /* again in the next round */
     return;
   }
-  watch->directory_ns = time_of(&status);
   tell_mode(watch, status.st_mode);
   for (struct region_producer *producer = watch->producers; producer != NULL;
        producer = producer->next)
@@ -476,27 +461,12 @@ static void tell_absent(struct region_watch *watch) {
   }
 }
 
-/* True if the watch may become idle. */
-static bool is_needless(const struct region_watch *watch) {
-  return watch->options.config->regions.len == 0 && !watch->any_met;
-}
-
 void region_list_look(struct region_watch *watch) {
   bool complete = take_notices(watch);
   if (!complete || watch->list_ns == 0 ||
-      watch->now.monotonic_ns - watch->list_ns >= LIST_NS ||
-      (watch->directory_ns == 0 && is_needless(watch)))
+      watch->now.monotonic_ns - watch->list_ns >= LIST_NS)
     list(watch);
   tell_absent(watch);
-}
-
-bool region_watch_is_idle(const struct region_watch *watch) {
-  struct stat status;
-  if (!is_needless(watch))
-    return false;
-  if (stat(region_runtime_dir(), &status) != 0)
-    return errno == ENOENT || watch->round > 0; /* the first round says why */
-  return ns_of(status.st_mtim) == watch->directory_ns;
 }
 
 /* ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ struct region_thread {
   struct sampling_thread sampling;
   atomic_uint_least64_t moved_ns; /* CLOCK_MONOTONIC: when a round was last seen
                                      to go on; UINT64_MAX: between rounds */
-  atomic_bool runs;
+  bool runs;
 };
 
 /* Sleeps for `ns` nanoseconds. Returns false as soon as the thread must end. */
@@ -65,7 +65,7 @@ static uint64_t wait_for_round(struct region_thread *thread, uint64_t last_ns) {
 }
 
 /* The first round begins at once, so that the counts of a program that lives
- * for an interval are not lost. Without regions, the thread ends. */
+ * for an interval are not lost. */
 static void *run_regions(void *argument) {
   struct region_thread *thread = argument;
   uint64_t stamp_ns = clock_now_ns(CLOCK_REALTIME);
@@ -73,12 +73,8 @@ static void *run_regions(void *argument) {
   while (stamp_ns != 0) {
     struct region_moment now = now_at(stamp_ns);
     region_watch_round(thread->watch, &now);
-    stamp_ns = region_watch_is_idle(thread->watch)
-                   ? 0
-                   : wait_for_round(thread, stamp_ns);
+    stamp_ns = wait_for_round(thread, stamp_ns);
   }
-  atomic_store(&thread->moved_ns, UINT64_MAX);
-  atomic_store(&thread->runs, false);
   return NULL;
 }
 
@@ -102,19 +98,15 @@ region_thread_new(const struct region_watch_options *options,
 }
 
 int region_thread_keep(struct region_thread *thread) {
-  if (atomic_load(&thread->runs)) {
+  if (thread->runs) {
     uint64_t moved_ns = atomic_load(&thread->moved_ns);
     uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
     bool hangs =
         now_ns > moved_ns && now_ns - moved_ns > REGION_THREAD_HANGS_NS;
     return hangs ? -EBUSY : 0;
   }
-  if (region_watch_is_idle(thread->watch))
-    return 0;
-  atomic_store(&thread->runs, true);
   int status = sampling_thread_start(&thread->sampling, run_regions, thread);
-  if (status != 0)
-    atomic_store(&thread->runs, false);
+  thread->runs = status == 0;
   return status;
 }
 

@@ -14,7 +14,7 @@ struct region_thread *
 region_thread_new(const struct region_watch_options *options,
                   uint64_t began_boottime_ns);
 
-/* Starts the thread unless it runs, or there is nothing to read. Call this at
+/* Starts the thread unless it runs. Call this at
  * each interval, from one thread at a time; it never waits. Returns 0, the
  * -errno of pthread_create, or -EBUSY if a round has not gone on for
  * REGION_THREAD_HANGS_NS. */

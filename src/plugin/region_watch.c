@@ -199,18 +199,20 @@ static void read_workers(struct region_producer *producer) {
   struct region_watch *watch = producer->watch;
   const struct region_config *config = producer->instance->budget->config;
   struct region_found *found = &producer->instance->found;
+  struct region_refusals refusals;
   uint64_t adds = 0;
   bool is_first = producer->workers.read_ns == 0;
   for (uint32_t t = 0; t < producer->input_count; t++)
     adds += region_reader_adds_refused(producer->reader, t);
+  region_reader_refusals(producer->reader, &refusals);
   if (is_first && !producer->from_zero) {
-    producer->attaches_refused = region_reader_attach_refused(producer->reader);
+    producer->attaches_refused = refusals.attaches;
     producer->adds_refused = adds;
   }
-  follow_count(region_reader_attach_refused(producer->reader),
-               &producer->attaches_refused, &watch->attaches_refused);
+  follow_count(refusals.attaches, &producer->attaches_refused,
+               &watch->attaches_refused);
   follow_count(adds, &producer->adds_refused, &watch->adds_refused);
-  region_health_refusals(producer);
+  region_health_refusals(producer, &refusals);
   watch->useful.host |= config->report_host;
   (void)region_workers_read(&producer->workers, producer->reader,
                             watch->now.monotonic_ns, percore_tsc(),
@@ -238,10 +240,16 @@ static void warn_of_unknown_tables(const struct region_producer *producer) {
   }
 }
 
+/* True if the file of another user has taken the place of the one that was
+ * met. */
+static bool is_replaced(const struct region_producer *producer) {
+  return region_reader_directory(producer->reader) != NULL &&
+         region_reader_uid(producer->reader) != producer->uid;
+}
+
 static void came(struct region_producer *producer) {
   uint32_t tables = region_reader_directory(producer->reader)->table_count;
-  if (!region_budget_admits(producer->instance->budget,
-                            region_reader_uid(producer->reader)))
+  if (is_replaced(producer))
     return;
   producer->inputs = calloc(tables, sizeof(*producer->inputs));
   if (producer->inputs == NULL)
@@ -366,8 +374,9 @@ static void refresh(struct region_producer *producer) {
 /* True if it makes no sense to try the file again in the next round. */
 static bool is_refused(const struct region_producer *producer) {
   int error = region_reader_errno(producer->reader);
-  return error == EPROTO || error == ENOTSUP || error == EACCES ||
-         error == EPERM || error == ELOOP || error == ENOENT || error == EAGAIN;
+  return is_replaced(producer) || error == EPROTO || error == ENOTSUP ||
+         error == EACCES || error == EPERM || error == ELOOP ||
+         error == ENOENT || error == EAGAIN;
 }
 
 void region_producer_refresh(struct region_producer *producer) {

@@ -39,9 +39,4 @@ region_watch_new(const struct region_watch_options *options,
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now);
 
-/* True if no region is configured, none was ever found, and the runtime
- * directory has not changed since the last round: no round is needed. It only
- * asks for the directory's time, so no other process can block it. */
-bool region_watch_is_idle(const struct region_watch *watch);
-
 #endif

@@ -40,9 +40,7 @@
  *            +- other                what no shown row has counted
  *
  * The thread of region_thread uses all of this, and no other thread does,
- * except that the sampler's thread reads empty_polls, under their lock. The
- * thread ends when there is nothing to read. From then on, region_thread_keep
- * looks for regions in each interval, and starts it again.
+ * except that the sampler's thread reads empty_polls, under their lock.
  *
  *   round      what the thread does in one interval: region_watch_round
  *   scan       reading all of a table, in one or more rounds
@@ -318,7 +316,6 @@ struct region_watch {
   size_t instances_len, producers_len, files; /* files: to be read */
   int notices;                                /* of inotify(7); -1: none */
   uint64_t list_ns; /* CLOCK_MONOTONIC: when the directory was last listed */
-  uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
   /* CLOCK_BOOTTIME: what producers that started before have counted may have
    * been reported by a process before this one. */
   uint64_t after_boottime_ns;
@@ -519,7 +516,8 @@ void region_health_complain(const struct region_producer *producer);
 void region_health_read(struct region_instance *instance);
 
 /* Logs what the producer refuses to its threads, and why. */
-void region_health_refusals(const struct region_producer *producer);
+void region_health_refusals(const struct region_producer *producer,
+                            struct region_refusals *refusals);
 
 /* Concludes a round: reports which names are silent, stale or gone
  * (region_health.c). */
@@ -542,10 +540,5 @@ void region_list_look(struct region_watch *watch);
 
 /* Frees names that have had no file to read for ten minutes. */
 void region_list_forget(struct region_watch *watch);
-
-/* True if a user's regions of that name are read: the user's was the first, or
- * AllowUser names the users, or the user is unknown (-1). Otherwise, logs the
- * reason once. */
-bool region_budget_admits(struct region_budget *budget, uid_t uid);
 
 #endif

@@ -276,7 +276,8 @@ make_planned(const char *name, struct region_plan *plan,
 
 /* Returns NULL with a fault or errno on failure. */
 static struct percore_region *make_region(const char *name,
-                                          const struct region_records *records,
+                                          const struct percore_table *tables,
+                                          uint32_t table_count,
                                           const struct percore_options *options,
                                           struct region_fault *fault) {
   struct region_plan plan;
@@ -285,8 +286,8 @@ static struct percore_region *make_region(const char *name,
       options->cores != 0 ? options->cores : region_possible_cores();
   uint64_t page_size =
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
-  if (region_plan_take(&plan, name, records, options, cores, page_size,
-                       fault) == 0)
+  if (region_plan_make(&plan, name, tables, table_count, options, cores,
+                       page_size, fault) == 0)
     region = make_planned(name, &plan, options);
   region_plan_free(&plan);
   return region;
@@ -314,39 +315,26 @@ static bool take_options(struct percore_options *options,
   return true;
 }
 
-/* Makes a region of records of this version. */
-static struct percore_region *create(const char *name,
-                                     const struct region_records *records,
-                                     const struct percore_options *given,
-                                     size_t options_size) {
+struct percore_region *percore_create_(const char *name,
+                                       const struct percore_table *tables,
+                                       uint32_t table_count,
+                                       const struct percore_options *given,
+                                       size_t options_size) {
   struct percore_options options;
   struct region_fault fault = {0};
-  bool valid = take_options(&options, given, options_size, &fault);
-  if (valid && options.off) {
-    errno = 0;
-    return &region_sink;
+  struct percore_region *made = NULL;
+  NOT_CANCELLED;
+  if (take_options(&options, given, options_size, &fault))
+    made = options.off
+               ? &region_sink
+               : make_region(name, tables, table_count, &options, &fault);
+  if (made == NULL) {
+    if (fault.error == 0)
+      fault.error = errno;
+    made = region_make_sink(name, &options, &fault);
   }
-  struct percore_region *made =
-      valid ? make_region(name, records, &options, &fault) : NULL;
-  if (made != NULL) {
-    errno = 0;
-    return made;
-  }
-  if (fault.error == 0)
-    fault.error = errno;
-  made = region_make_sink(name, &options, &fault);
   errno = fault.error;
   return made;
-}
-
-struct percore_region *
-percore_create_(const char *name, const struct percore_table *tables,
-                uint32_t table_count, const struct percore_options *options,
-                size_t options_size, size_t table_size, size_t field_size) {
-  const struct region_records records = {tables, table_count, table_size,
-                                         field_size};
-  NOT_CANCELLED;
-  return create(name, &records, options, options_size);
 }
 
 void region_thread_ends(void) {

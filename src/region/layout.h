@@ -323,14 +323,6 @@ bool region_place_all(struct region_places *places,
  * Making the records of a region: plan.c
  */
 
-/* The application's description, and the sizes that its version of percore.h
- * gives the structs. */
-struct region_records {
-  const struct percore_table *tables;
-  uint32_t table_count;
-  size_t table_size, field_size;
-};
-
 struct region_plan {
   struct region_header header;
   struct region_table *tables;
@@ -344,10 +336,6 @@ struct region_plan {
  * ENOMEM). Call region_plan_free in either case. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
-                     const struct percore_options *options, uint32_t cores,
-                     uint64_t page_size, struct region_fault *fault);
-int region_plan_take(struct region_plan *plan, const char *name,
-                     const struct region_records *records,
                      const struct percore_options *options, uint32_t cores,
                      uint64_t page_size, struct region_fault *fault);
 void region_plan_free(struct region_plan *plan);

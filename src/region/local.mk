@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
 	src/base/cancellation.h \
 	src/base/clock.h \
+	src/base/file.h \
 	src/base/portable.h \
 	src/base/key_index.c src/base/key_index.h \
 	src/base/utf8.c src/base/utf8.h \

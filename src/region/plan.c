@@ -9,8 +9,6 @@
 
 #include "fault.h"
 
-#include "base/sized.h"
-
 static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "total_cycles",
      .unit = "cycles",
@@ -199,66 +197,14 @@ static bool make(struct region_plan *plan, const char *name,
   return place_all(plan, page_size, fault);
 }
 
-/* Returns a copy of the caller's records as records of this version. The caller
- * frees it. Sets *known to false if the caller has set a member that only a
- * newer percore.h has, or if there is no memory. */
-static void *own_records(const void *given, size_t given_size, uint32_t count,
-                         size_t size, bool *known) {
-  if (given == NULL)
-    return NULL; /* a broken rule */
-  char *own = calloc(count + 1ul, size);
-  *known &= own != NULL;
-  for (uint32_t i = 0; i < count && *known; i++)
-    *known = sized_take(own + i * size, size,
-                        (const char *)given + i * given_size, given_size);
-  return own;
-}
-
-static bool make_of_records(struct region_plan *plan, const char *name,
-                            const struct region_records *records,
-                            const struct percore_options *options,
-                            uint32_t cores, uint64_t page_size,
-                            struct region_fault *fault) {
-  const struct percore_table *given = records->tables;
-  uint32_t count = records->table_count;
-  const size_t own_size = sizeof(*given), field_size = sizeof(*given->fields);
-  if (given == NULL ||
-      (records->table_size == own_size && records->field_size == field_size))
-    return make(plan, name, given, count, options, cores, page_size, fault);
-  bool known = true;
-  uint32_t t = 0;
-  struct percore_table *tables =
-      own_records(given, records->table_size, count, own_size, &known);
-  for (; t < count && known; t++)
-    tables[t].fields = own_records(tables[t].fields, records->field_size,
-                                   tables[t].field_count, field_size, &known);
-  bool made =
-      known ? make(plan, name, tables, count, options, cores, page_size, fault)
-            : region_fails(fault, EINVAL, SIZED_NEWER);
-  while (t > 0)
-    free((void *)(uintptr_t)tables[--t].fields);
-  free(tables);
-  return made;
-}
-
 /* A reader reports a broken rule as EPROTO. Here, the application has described
  * the region, so the broken rule is reported as a wrong argument. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,
                      uint64_t page_size, struct region_fault *fault) {
-  const struct region_records records = {tables, table_count, sizeof(*tables),
-                                         sizeof(*tables->fields)};
-  return region_plan_take(plan, name, &records, options, cores, page_size,
-                          fault);
-}
-
-int region_plan_take(struct region_plan *plan, const char *name,
-                     const struct region_records *records,
-                     const struct percore_options *options, uint32_t cores,
-                     uint64_t page_size, struct region_fault *fault) {
   *plan = (struct region_plan){0};
-  if (make_of_records(plan, name, records, options, cores, page_size, fault))
+  if (make(plan, name, tables, table_count, options, cores, page_size, fault))
     return 0;
   if (fault->rule == REGION_RULE_PLACE)
     region_fails(fault, ENOMEM,

@@ -4,9 +4,9 @@
 #include "process.h"
 
 #include "base/cancellation.h"
+#include "base/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,29 +28,32 @@ static uint64_t own_namespace(void) {
   return known;
 }
 
-/* Reads the start of a file. The text is "" if that fails. */
-static void read_text(const char *path, char *text, size_t size) {
+/* Reads the stat of a process. Returns what follows its name there, or NULL. */
+static const char *read_stat(char text[1024], const char *pid) {
   NOT_CANCELLED;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t len = fd >= 0 ? read(fd, text, size - 1) : 0;
-  if (fd >= 0)
-    close(fd);
-  text[len > 0 ? len : 0] = '\0';
+  (void)file_read(text, 1024, "/proc/%s/stat", pid);
+  const char *end = strrchr(text, ')');
+  return end != NULL ? end + 1 : NULL;
 }
 
 static uint64_t start_of(const char *pid) {
-  char path[64], text[1024];
+  char text[1024];
   uint64_t start = 0;
-  snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-  read_text(path, text, sizeof(text));
-  const char *at = strrchr(text, ')'); /* ends the name */
-  if (at != NULL && (at[2] == 'Z' || at[2] == 'X'))
+  const char *at = read_stat(text, pid);
+  if (at != NULL && (at[1] == 'Z' || at[1] == 'X'))
     return UINT64_MAX;
-  for (int field = 2; at != NULL && field < 22; field++)
+  for (int field = 3; at != NULL && field < 22; field++)
     at = strchr(at + 1, ' ');
   if (at != NULL)
     sscanf(at, " %" SCNu64, &start);
   return start;
+}
+
+bool region_process_is_stopped(pid_t pid) {
+  char number[16], text[1024];
+  snprintf(number, sizeof(number), "%d", (int)pid);
+  const char *at = read_stat(text, number);
+  return at != NULL && (at[1] == 'T' || at[1] == 't');
 }
 
 uint64_t region_process_start(pid_t pid) {
@@ -62,6 +65,7 @@ uint64_t region_process_start(pid_t pid) {
 /* Writes the number of this boot, which never changes; zeros: unknown. */
 static void write_boot_id(uint8_t id[16]) {
   static uint64_t known[2];
+  NOT_CANCELLED;
   uint64_t words[2] = {__atomic_load_n(&known[0], __ATOMIC_RELAXED),
                        __atomic_load_n(&known[1], __ATOMIC_RELAXED)};
   memcpy(id, words, sizeof(words));
@@ -69,7 +73,7 @@ static void write_boot_id(uint8_t id[16]) {
     return;
   char text[64];
   const char *at = text;
-  read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+  (void)file_read(text, sizeof(text), "/proc/sys/kernel/random/boot_id");
   for (int i = 0; i < 16 && sscanf(at, "%2" SCNx8, &id[i]) == 1; i++) {
     at += 2;
     at += *at == '-';

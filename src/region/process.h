@@ -27,4 +27,7 @@ bool region_process_is_over(const struct region_header *header);
  * it has ended, although its parent does not know yet. */
 uint64_t region_process_start(pid_t pid);
 
+/* True if a signal or a debugger has stopped a process. */
+bool region_process_is_stopped(pid_t pid);
+
 #endif

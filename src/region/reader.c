@@ -30,7 +30,6 @@ static int open_reader(struct region_reader **opened,
   if (dir == NULL)
     dir = region_runtime_dir();
   reader->view.file.fd = -1;
-  reader->uid = (uid_t)-1;
   reader->title = *title;
   reader->is_fixed = file != NULL;
   if (file != NULL && strlen(file) >= sizeof(reader->file)) {
@@ -117,17 +116,6 @@ static bool name_is_valid(const struct region_title *title,
                        "the region's name differs from its file's");
 }
 
-static bool may_read(uid_t uid, void *argument) {
-  struct region_reader *reader = argument;
-  const struct region_reader_options *options = &reader->options;
-  reader->uid = uid;
-  return options->may_read == NULL ||
-         options->may_read(uid, options->argument) ||
-         region_fails(&reader->fault, EACCES,
-                      "it is the file of a user that is not allowed; "
-                      "AllowUser names those that are");
-}
-
 /* Loads a live word of the header. */
 static uint64_t header_word(const struct region_reader *reader, size_t word) {
   struct region_view *view = &((struct region_reader *)(uintptr_t)reader)->view;
@@ -136,12 +124,8 @@ static uint64_t header_word(const struct region_reader *reader, size_t word) {
 
 static bool open_view(struct region_reader *reader, const char *name,
                       struct region_view *view) {
-  const struct region_view_request request = {.dir = reader->dir,
-                                              .name = name,
-                                              .allowance = reader->allowance,
-                                              .accepts = may_read,
-                                              .argument = reader};
-  if (region_view_open(view, &request, &reader->fault) != 0)
+  if (region_view_open(view, reader->dir, name, reader->allowance,
+                       &reader->fault) != 0)
     return false;
   if (name_is_valid(&reader->title, &view->directory, &reader->fault))
     return true;
@@ -327,34 +311,15 @@ pid_t region_reader_pid(const struct region_reader *reader) {
 }
 
 uid_t region_reader_uid(const struct region_reader *reader) {
-  return reader->uid;
+  return has_view(reader) ? reader->view.file.owner : (uid_t)-1;
 }
 
 bool region_reader_is_stopped(const struct region_reader *reader) {
-  char path[32], text[256] = "";
-  if (reader->pid <= 0)
-    return false;
-  snprintf(path, sizeof(path), "/proc/%d/stat", (int)reader->pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return false;
-  ssize_t len = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  const char *state = len > 0 ? strrchr(text, ')') : NULL; /* ends the name */
-  return state != NULL && (state[2] == 'T' || state[2] == 't');
-}
-
-void region_reader_forget(struct region_reader *reader) {
-  if (reader->left)
-    region_view_close(&reader->view);
+  return reader->pid > 0 && region_process_is_stopped(reader->pid);
 }
 
 bool region_reader_ended(const struct region_reader *reader) {
   return reader->ended;
-}
-
-uint64_t region_reader_attach_refused(const struct region_reader *reader) {
-  return header_word(reader, offsetof(struct region_header, attach_refused));
 }
 
 /* The first slot is postponed_by 1; slot UINT32_MAX does not exist. */
@@ -369,7 +334,8 @@ void region_reader_refusals(struct region_reader *reader,
       header_word(reader, offsetof(struct region_header, postponed_by));
   region_reader_slot(
       reader, by <= header->slot_count ? (uint32_t)by - 1 : UINT32_MAX, &slot);
-  refusals->attaches = region_reader_attach_refused(reader);
+  refusals->attaches =
+      header_word(reader, offsetof(struct region_header, attach_refused));
   refusals->adds_postponed =
       header_word(reader, offsetof(struct region_header, adds_postponed));
   refusals->adds_in_children =

@@ -29,10 +29,6 @@ struct region_reader_options {
   const char *runtime_dir; /* NULL: use region_runtime_dir() */
   /* True: forked children do not inherit the mapping. */
   bool keep_from_children;
-  /* Returns false if the regions of a user must not be read. If NULL, the
-   * regions of all users are read. */
-  bool (*may_read)(uid_t uid, void *argument);
-  void *argument;
 };
 
 enum region_event {
@@ -81,10 +77,6 @@ void region_reader_give_back(struct region_reader *reader);
  * refresh returns REGION_WENT. */
 bool region_reader_is_cut(const struct region_reader *reader);
 
-/* Gives back the memory of a producer that is gone. Its values can then no
- * longer be read. */
-void region_reader_forget(struct region_reader *reader);
-
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region: as a fault, as an errno (0 if nothing is
@@ -119,9 +111,7 @@ bool region_reader_is_stopped(const struct region_reader *reader);
 /* True if the last producer that went away had called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
 
-/* Return how many attach calls found no free slot, and how many row_add calls
- * found no free row or memory. */
-uint64_t region_reader_attach_refused(const struct region_reader *reader);
+/* Returns how many row_add calls found no free row or memory. */
 uint64_t region_reader_adds_refused(struct region_reader *reader,
                                     uint32_t table);
 

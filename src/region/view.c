@@ -216,15 +216,13 @@ int region_view_reopen(struct region_view *view, struct region_fault *fault) {
   return 0;
 }
 
-int region_view_open(struct region_view *view,
-                     const struct region_view_request *request,
+int region_view_open(struct region_view *view, const char *dir,
+                     const char *name, struct region_allowance *allowance,
                      struct region_fault *fault) {
   NOT_CANCELLED;
-  *view = (struct region_view){.dir = request->dir,
-                               .allowance = request->allowance};
-  snprintf(view->name, sizeof(view->name), "%s", request->name);
+  *view = (struct region_view){.dir = dir, .allowance = allowance};
+  snprintf(view->name, sizeof(view->name), "%s", name);
   if (open_file(&view->file, view->dir, view->name, fault) == 0 &&
-      request->accepts(view->file.owner, request->argument) &&
       open_view(view, fault))
     return 0;
   region_view_close(view);

@@ -33,17 +33,10 @@ struct region_view {
 };
 
 /* Opens a file of a directory, parses the region's directory, and maps the file
- * if it may. Calls `accepts` with the file's user first. Returns 0, or -1 and
- * sets *fault as region_directory_parse does, or to EDQUOT (the allowance is
- * exhausted), or as `accepts` does. */
-struct region_view_request {
-  const char *dir, *name;
-  struct region_allowance *allowance;
-  bool (*accepts)(uid_t owner, void *argument);
-  void *argument;
-};
-int region_view_open(struct region_view *view,
-                     const struct region_view_request *request,
+ * if it may. `dir` must outlive the view. Returns 0, or -1 and sets *fault as
+ * region_directory_parse does, or to EDQUOT (the allowance is exhausted). */
+int region_view_open(struct region_view *view, const char *dir,
+                     const char *name, struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
@@ -98,8 +91,7 @@ struct region_reader {
   char file[NAME_MAX + 1]; /* the present one, or the only one; "" */
   bool is_fixed;           /* no other file is ever read */
   struct region_view view;
-  pid_t pid; /* in this pid namespace; 0 if not visible */
-  uid_t uid;
+  pid_t pid;         /* in this pid namespace; 0 if not visible */
   bool left;         /* nobody can write to the view's file any more */
   bool ended;        /* the producer that left had called percore_destroy */
   uint64_t producer; /* number of the view's producer */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define HELP_WIDTH 79
-#define OPTION_WIDTH 24 /* "-f, --base-frequency HZ" */
+#define OPTION_WIDTH 22 /* "-i, --interval SECONDS" */
 
 static const struct argument common[] = {
     {.letter = 'h', .name = "help", .help = "print this help"},
@@ -172,16 +172,6 @@ static void make_tables(struct getopt_tables *tables,
   }
 }
 
-static int check_words(const struct command *command, int argc, char **argv) {
-  int count = argc - optind;
-  if (count < command->words_min)
-    return say_usage(command->name, "%s", command->words_missing);
-  if (count > command->words_max)
-    return say_usage(command->name, "unexpected argument '%s'",
-                     argv[optind + command->words_max]);
-  return -1;
-}
-
 /* getopt names an unknown letter, but not an unknown word. */
 static int refuse(const struct command *command, bool lacks_value,
                   const char *word) {
@@ -210,7 +200,10 @@ int arguments_read(const struct command *command, int argc, char **argv,
     if (status != TOOL_OK)
       return status;
   }
-  return check_words(command, argc, argv);
+  if (optind + command->words_max < argc)
+    return say_usage(command->name, "unexpected argument '%s'",
+                     argv[optind + command->words_max]);
+  return -1;
 }
 
 /* ---------------------------------------------------------------------------
@@ -264,11 +257,6 @@ void arguments_complete(const struct command *const *commands, size_t len,
       printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
     return;
   }
-  /* The words after "--" belong to another command. percore does not know its
-   * options, so nothing is completed. */
-  for (int i = 1; i < count - 1; i++)
-    if (strcmp(words[i], "--") == 0)
-      return;
   const struct command *command = command_find(commands, len, words[0]);
   if (command == NULL)
     return;

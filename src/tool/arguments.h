@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+struct machine;
+
 enum argument_type {
   ARGUMENT_FLAG,   /* bool */
   ARGUMENT_TEXT,   /* const char *; one of the choices, if there are any */
@@ -35,15 +37,22 @@ struct command {
   const char *about;   /* a paragraph for --help */
   const struct argument *arguments;
   size_t arguments_len;
-  /* Limits on the number of arguments other than options. */
-  int words_min, words_max;
-  const char *words_missing; /* the message if there are too few arguments */
-  bool takes_region;         /* for completion: an argument may be a region */
-  /* Runs the subcommand, whose name is argv[0]. Returns the exit status. */
-  int (*run)(int argc, char **argv);
+  const void *defaults; /* a struct of options, in which the others are set */
+  size_t options_size;
+  int words_max;     /* arguments other than options: 0 or 1 */
+  bool takes_region; /* for completion: an argument may be a region */
+  /* Runs the subcommand on this machine. `word` is its argument, or NULL.
+   * Returns the exit status. */
+  int (*run)(void *options, const char *word, struct machine *machine);
 };
 
 #define ARGUMENTS(table) (table), sizeof(table) / sizeof((table)[0])
+
+/* Initializes the defaults of a command: those of struct TYPE that are not 0.
+ */
+#define DEFAULTS(type, ...)                                                    \
+  .defaults = &(const struct type){__VA_ARGS__},                               \
+  .options_size = sizeof(struct type)
 
 /* Initializes an option that sets `member` of the struct `options`.
  * Initializers of other members of struct argument, such as .min, may follow.

@@ -83,23 +83,16 @@ static int lock_pins(void) {
   return fd;
 }
 
-static int clock_main(int argc, char **argv) {
-  struct clock_options options = {.pin = false};
+static int clock_main(void *given, const char *word, struct machine *machine) {
+  const struct clock_options *options = given;
   char why[WHY_SIZE] = "";
-  int status = arguments_read(&clock_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  if (options.pin == options.unpin)
+  (void)word;
+  if (options->pin == options->unpin)
     return say_usage(COMMAND, "give either --pin or --unpin");
   lock_pins(); /* until this process ends */
-  if (options.unpin)
+  if (options->unpin)
     return programs_unpin(why) == 0 ? TOOL_OK : say_failure(COMMAND, "%s", why);
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(COMMAND, "%s", strerror(errno));
-  status = pin(machine, why);
-  machine_linux_close(machine);
-  return status;
+  return pin(machine, why);
 }
 
 const struct command clock_command = {
@@ -112,5 +105,6 @@ const struct command clock_command = {
         "fast path starts: pinning and unpinning interrupt every core some "
         "150 times.",
     .arguments = ARGUMENTS(arguments),
+    DEFAULTS(clock_options, .pin = false),
     .run = clock_main,
 };

@@ -83,28 +83,6 @@ bool doctor_has_source(const struct doctor *doctor) {
   return false;
 }
 
-/* Writes a sentence such as "Loads come from idle (proven) on 2 of 2 cores." */
-void doctor_conclude(struct doctor *doctor) {
-  static const char begin[] = "\nLoads come from ";
-  const char *separator = begin;
-  for (int source = 0; source < SOURCES; source++) {
-    const struct source_facts *facts = &doctor->source[source];
-    if (facts->chosen == 0)
-      continue;
-    fprintf(doctor->out, "%s%s (%s) on %d of %d cores", separator,
-            source_name(source), proof_name(facts->proof), facts->chosen,
-            doctor->cores_online);
-    separator = ", ";
-  }
-  fputs(separator != begin ? ".\n"
-        : doctor_has_source(doctor)
-            ? "\nNo source is used by default: choose one with --source "
-              "(plugin: Source).\n"
-            : "\nNo source of loads works here; the advice above says what "
-              "would help.\n",
-        doctor->out);
-}
-
 /* ---------------------------------------------------------------------------
  * Sources
  */
@@ -116,23 +94,37 @@ bool doctor_may_count(const struct doctor *doctor,
          (doctor->has_paranoid && doctor->paranoid <= 0);
 }
 
+static bool any_is_chosen(const struct doctor *doctor) {
+  for (int source = 0; source < SOURCES; source++)
+    if (doctor->source[source].chosen > 0)
+      return true;
+  return false;
+}
+
 /* A reason says what to do. */
 static void check_source(struct doctor *doctor, enum source_kind source) {
   const struct source_facts *facts = &doctor->source[source];
   const char *reason = facts->reason[0] != '\0' ? facts->reason
-                       : facts->is_available
+                       : !facts->is_available   ? "it works on no core"
+                       : facts->chosen > 0
                            ? "run percore doctor again when the machine is "
                              "less busy"
-                           : "it works on no core";
-  bool is_fine = facts->is_available &&
-                 (facts->chosen == 0 || facts->proof == PROOF_PROVEN);
+                           : "no source is used by default: choose one with "
+                             "--source (plugin: Source)";
+  bool is_fine =
+      facts->is_available && (facts->chosen > 0 ? facts->proof == PROOF_PROVEN
+                                                : any_is_chosen(doctor));
+  char use[64] = "";
+  if (facts->chosen > 0)
+    snprintf(use, sizeof(use), ", in use on %d of %d cores", facts->chosen,
+             doctor->cores_online);
+  else if (facts->is_available)
+    strcpy(use, ", not needed");
   doctor_say(doctor, "sources", source_name(source),
              doctor_has_source(doctor) ? VERDICT_NOTE : VERDICT_MISSING,
              is_fine ? NULL : reason, "%s%s",
              facts->is_available ? proof_name(facts->proof) : "unavailable",
-             facts->chosen > 0     ? ", in use"
-             : facts->is_available ? ", not needed"
-                                   : "");
+             use);
 }
 
 void check_sources(struct doctor *doctor) {
@@ -415,9 +407,7 @@ static int examine_text(struct doctor *doctor, const char *kernel) {
   if (!doctor->first_only)
     printf("%s on %s\n", PACKAGE_STRING, kernel);
   int status = check_all(doctor);
-  if (status == 0 && !doctor->first_only)
-    doctor_conclude(doctor);
-  else if (status == 0 && doctor->missing == 0)
+  if (status == 0 && doctor->first_only && doctor->missing == 0)
     puts("Nothing is missing: this host reports.");
   return status;
 }
@@ -454,34 +444,28 @@ char *doctor_line(const struct machine *machine) {
   return line;
 }
 
-static int doctor_main(int argc, char **argv) {
+static int doctor_main(void *given, const char *word, struct machine *machine) {
+  const struct doctor_options *options = given;
   struct screen screen = terminal_screen();
-  struct doctor doctor = {.proc = "/proc",
+  struct doctor doctor = {.machine = machine,
+                          .proc = "/proc",
                           .out = stdout,
                           .width = screen.width >= 60 ? screen.width : 100,
-                          .colour = screen.colour};
-  struct doctor_options options = {.check = false};
+                          .colour = screen.colour,
+                          .first_only = options->check};
   struct utsname name = {0};
   char kernel[FACT_SIZE];
-  int status = arguments_read(&doctor_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(COMMAND, "%s", strerror(errno));
+  (void)word;
   uname(&name);
   snprintf(kernel, sizeof(kernel), "%s %s %s", name.sysname, name.release,
            name.machine);
-  doctor.machine = machine;
-  doctor.first_only = options.check;
-  status = options.json ? examine_json(&doctor, kernel)
-                        : examine_text(&doctor, kernel);
-  machine_linux_close(machine);
+  int status = options->json ? examine_json(&doctor, kernel)
+                             : examine_text(&doctor, kernel);
   if (status != 0)
     return say_failure(COMMAND, "cannot find the cores of this machine: %s",
                        strerror(-status));
   bool is_well =
-      options.check ? doctor.missing == 0 : doctor_has_source(&doctor);
+      options->check ? doctor.missing == 0 : doctor_has_source(&doctor);
   return end_output(COMMAND) == TOOL_OK && is_well ? TOOL_OK : TOOL_FAILURE;
 }
 
@@ -495,5 +479,6 @@ const struct command doctor_command = {
              "few seconds. Exits 0 if at least one source works; with --check, "
              "only if nothing is missing, so that collectd reports.",
     .arguments = ARGUMENTS(arguments),
+    DEFAULTS(doctor_options, .check = false),
     .run = doctor_main,
 };

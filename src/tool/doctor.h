@@ -63,7 +63,6 @@ void check_polling(struct doctor *doctor, int core);
 void check_regions(struct doctor *doctor);
 void check_pollers(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);
-void doctor_conclude(struct doctor *doctor);
 
 /* Returns the first thing that is missing as a line, or "" if nothing is. Does
  * not try the sources. The caller frees it; NULL if out of memory. */

@@ -5,8 +5,8 @@
 /* The kernel chooses only idle states whose exit latency is at most this limit,
  * which PM QoS sets. If cpuidle is off, the limit is 0. */
 struct latency_limit {
-  double us;      /* INFINITY: no limit */
-  char text[128]; /* what sets it: "/dev/cpu_dma_latency, held by tuned (8)" */
+  double us;        /* INFINITY: no limit */
+  const char *text; /* what sets it, and perhaps how to find out who */
 };
 
 /* Reads the limit of a core. `root` precedes every path; "" is this machine.

@@ -112,15 +112,13 @@ static int show_page(struct live *live) {
 }
 
 struct live *live_open(const struct live_face *face, bool json) {
-  struct live *live = calloc(1, sizeof(*live));
-  if (live == NULL)
-    return NULL;
-  live->face = face;
-  live->json = json;
+  static struct live page; /* a process has one stdout */
+  struct live *live = &page;
+  *live = (struct live){
+      .face = face, .json = json, .lock = PTHREAD_MUTEX_INITIALIZER};
   if (!json)
     live->view = terminal_screen();
   live->page = live->view.width > 0;
-  pthread_mutex_init(&live->lock, NULL);
   if (live->page) {
     fputs(CLEAR, stdout);
     show_page(live);
@@ -129,14 +127,10 @@ struct live *live_open(const struct live_face *face, bool json) {
 }
 
 void live_close(struct live *live) {
-  if (live == NULL)
-    return;
   if (live->reads_keys)
     tcsetattr(STDIN_FILENO, TCSANOW, &live->cooked);
   if (live->newest[0] != '\0')
     say_failure(live->face->command, "%s", live->newest);
-  pthread_mutex_destroy(&live->lock);
-  free(live);
 }
 
 const struct screen *live_view(const struct live *live) { return &live->view; }

@@ -35,12 +35,10 @@ struct live_face {
   size_t (*order)(const void *figures, size_t order, bool forwards);
 };
 
-/* Takes over the terminal if stdout is a terminal and json is false. Returns
- * NULL if out of memory. */
+/* Takes over the terminal if stdout is a terminal and json is false. */
 struct live *live_open(const struct live_face *face, bool json);
 
-/* Restores the terminal and prints the newest message. Accepts
- * NULL. */
+/* Restores the terminal and prints the newest message. */
 void live_close(struct live *live);
 
 /* Returns a journal (cycles/journal.h) whose messages, up to the level `most`,

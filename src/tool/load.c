@@ -1,4 +1,4 @@
-/* percore load: shows how busy each core is, live or while a command runs. */
+/* percore load: shows how busy each core is, live. */
 #include "load.h"
 #include "arguments.h"
 #include "board/publish.h"
@@ -12,7 +12,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,15 @@
  */
 
 #define COMMAND "load"
+
+struct load_options {
+  double interval_s;
+  uint64_t count;        /* number of tables; 0: no limit */
+  struct core_set cores; /* empty: all */
+  const char *source;
+  bool json, compare, publish, time;
+  bool all; /* percore without a command: regions and the doctor's line, too */
+};
 
 static const char *source_choice(int i) {
   return i == 0 ? "auto" : i <= SOURCES ? source_name(i - 1) : NULL;
@@ -34,13 +42,6 @@ static const struct argument arguments[] = {
              "show only these cores, such as 0-3,8"),
     ARGUMENT(struct load_options, source, 's', "source", ARGUMENT_TEXT, "NAME",
              "where loads come from", .choice = source_choice),
-    ARGUMENT(struct load_options, event, 'e', "event", ARGUMENT_TEXT, "EVENT",
-             "the perf event of source event: pmu/name/, or a raw number such "
-             "as r1a8"),
-    ARGUMENT(struct load_options, base_frequency_hz, 'f', "base-frequency",
-             ARGUMENT_NUMBER, "HZ",
-             "how fast the event counts while the core is not halted", .min = 1,
-             .max = 1e12),
     ARGUMENT_JSON(struct load_options),
     ARGUMENT(struct load_options, time, 't', "time", ARGUMENT_FLAG, NULL,
              "also show user, system, irq and softirq time"),
@@ -50,35 +51,6 @@ static const struct argument arguments[] = {
              "publish the loads as the region board, for percore pick and "
              "programs"),
 };
-
-static int check_run(const struct load_options *options, const char *before,
-                     const char *word) {
-  if (strcmp(before, "--") != 0)
-    return say_usage(COMMAND,
-                     "unexpected argument '%s'; to measure while a command "
-                     "runs: percore load -- %s",
-                     word, word);
-  if (options->interval_s > 0 || options->count > 0 || options->compare ||
-      options->publish)
-    return say_usage(COMMAND, "--interval, --count, --compare and --publish "
-                              "cannot be used with a command");
-  return TOOL_OK;
-}
-
-static int check(const struct load_options *options) {
-  bool is_event = strcmp(options->source, "event") == 0;
-  if (is_event && options->event == NULL)
-    return say_usage(COMMAND, "--source event needs --event EVENT");
-  if (options->event != NULL && !is_event &&
-      strcmp(options->source, "auto") != 0)
-    return say_usage(COMMAND, "--event needs --source event, not %s",
-                     options->source);
-  if (options->base_frequency_hz > 0 && options->event == NULL)
-    return say_usage(COMMAND, "--base-frequency needs --event EVENT");
-  if (options->time && options->compare)
-    return say_usage(COMMAND, "--time cannot be used with --compare");
-  return TOOL_OK;
-}
 
 int load_check_cores(const char *command, struct core_set wanted,
                      const struct machine *machine) {
@@ -100,15 +72,13 @@ int load_check_cores(const char *command, struct core_set wanted,
  * What is measured
  */
 
-struct engine_options load_engine_options(const struct load_options *options,
-                                          struct machine *machine,
-                                          struct journal journal) {
+static struct engine_options engine_options(const struct load_options *options,
+                                            struct machine *machine,
+                                            struct journal journal) {
   struct engine_options engine = {
       .cores = core_set_count(&options->cores) > 0 ? &options->cores : NULL,
       .machine = machine,
       .hardware = true,
-      .event = options->event,
-      .base_frequency_hz = options->base_frequency_hz,
       .isolated_cores = ISOLATED_CORES_IDLE,
       .frequency = options->json,
       .bounds = true,
@@ -122,42 +92,21 @@ struct engine_options load_engine_options(const struct load_options *options,
 
 /* Notices only repeat what the table shows about sources and methods, unless
  * the user has named a source that is not used. */
-enum journal_level load_journal_level(const struct load_options *options) {
+static enum journal_level journal_level(const struct load_options *options) {
   enum source_kind source = SOURCE_AUTO;
   source_parse(&source, options->source);
   return source_is_counter(source) && !options->compare ? JOURNAL_NOTICE
                                                         : JOURNAL_WARNING;
 }
 
-uint64_t load_sample_interval_ns(double interval_s) {
+/* Returns the length of the windows from which the minimum and the maximum load
+ * are taken: a quarter of the interval, but long enough that the 10 ms steps of
+ * /proc/stat do not dominate the extremes, and no longer than the plugin's
+ * windows. */
+static uint64_t sample_interval_ns(double interval_s) {
   double longest_s = (double)LOADAVG_INTERVAL_NS / 4e9;
   double window_s = fmax(interval_s / 4, fmin(interval_s, 0.5));
   return (uint64_t)(fmin(window_s, longest_s) * 1e9);
-}
-
-/* Fails if the event can be opened on none of the measured cores, because loads
- * of another source are not what was asked for. */
-static int check_event(const struct load_options *options,
-                       struct machine *machine) {
-  const struct engine_options wanted =
-      load_engine_options(options, machine, (struct journal){0});
-  struct engine *engine;
-  bool serves = false;
-  size_t len;
-  int status = engine_open(&engine, &wanted);
-  if (status != 0)
-    return say_failure(COMMAND, "cannot read loads: %s", strerror(-status));
-  const struct core *cores = engine_cores(engine, &len);
-  const char *why = engine_source_reason(engine, SOURCE_EVENT);
-  for (size_t i = 0; i < len; i++)
-    serves |= cores[i].source == SOURCE_EVENT;
-  if (!serves && why[0] != '\0') /* not only offline or isolated cores */
-    status = say_failure(COMMAND,
-                         "--event %s serves no core: %s; without --event, "
-                         "percore load uses the best source of this machine",
-                         options->event, why);
-  engine_close(engine);
-  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -198,7 +147,8 @@ static int next(struct live *live, void *context, const void **figures) {
   *figures = &sampling->page;
   return sampler_has_source(sampling->sampler)
              ? TOOL_OK
-             : live_fail(live, LOAD_NO_SOURCE);
+             : live_fail(live, "no source of loads works here: see 'percore "
+                               "doctor' for reasons and advice");
 }
 
 static const struct live_face face = {
@@ -279,19 +229,17 @@ static int load_run(const struct load_options *options,
                     struct machine *machine) {
   struct live *live =
       live_open(options->compare ? &compare_face : &face, options->json);
-  if (live == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  struct journal journal = live_journal(live, load_journal_level(options));
+  struct journal journal = live_journal(live, journal_level(options));
   const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {
       .board = options->publish ? board_open(BOARD_GROUP, &warnings) : NULL,
       .machine = machine,
       .any_source = strcmp(options->source, "auto") == 0};
   struct sampler_options sampler_options = {
-      .engine = load_engine_options(options, machine, journal),
+      .engine = engine_options(options, machine, journal),
       .figures = {.cstates = options->compare, .schedstat = options->compare},
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
-      .sample_interval_ns = load_sample_interval_ns(options->interval_s),
+      .sample_interval_ns = sample_interval_ns(options->interval_s),
       .from_start = true,
       .publish = publish,
       .context = &publishing,
@@ -315,61 +263,35 @@ static int load_run(const struct load_options *options,
   return result;
 }
 
-int load_with_all(void) {
-  bool has_page = terminal_screen().width > 0;
-  const struct load_options options = {.source = "auto",
-                                       .interval_s = INTERVAL_DEFAULT_S,
-                                       .count = has_page ? 0 : 1,
-                                       .all = true};
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(NULL, "cannot read loads: %s", strerror(errno));
+static int load_main(void *given, const char *word, struct machine *machine) {
+  struct load_options *options = given;
+  (void)word;
+  if (options->time && options->compare)
+    return say_usage(COMMAND, "--time cannot be used with --compare");
+  int status = load_check_cores(COMMAND, options->cores, machine);
+  if (status != TOOL_OK)
+    return status;
+  if (options->all && terminal_screen().width == 0)
+    options->count = 1;
   stop_catch();
-  int status = load_run(&options, machine);
-  machine_linux_close(machine);
-  return status;
+  return load_run(options, machine);
 }
 
-static int load_main(int argc, char **argv) {
-  struct load_options options = {.source = "auto"};
-  int status = arguments_read(&load_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  char **words = optind < argc ? argv + optind : NULL;
-  if (words == NULL && strcmp(argv[argc - 1], "--") == 0)
-    return say_usage(COMMAND, "there is no command after --");
-  if (check(&options) != TOOL_OK ||
-      (words != NULL && check_run(&options, words[-1], *words) != TOOL_OK))
-    return TOOL_USAGE;
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(COMMAND, "cannot read loads: %s", strerror(errno));
-  stop_catch();
-  if (options.interval_s == 0)
-    options.interval_s = INTERVAL_DEFAULT_S;
-  status = load_check_cores(COMMAND, options.cores, machine);
-  if (status == TOOL_OK && options.event != NULL) {
-    options.source = "event";
-    status = check_event(&options, machine);
-  }
-  if (status == TOOL_OK)
-    status = words != NULL ? load_command_run(&options, machine, words)
-                           : load_run(&options, machine);
-  machine_linux_close(machine);
-  return status;
-}
+const struct command all_command = {
+    .name = COMMAND,
+    DEFAULTS(load_options, .source = "auto", .interval_s = INTERVAL_DEFAULT_S,
+             .all = true),
+    .run = load_main,
+};
 
 const struct command load_command = {
     .name = COMMAND,
     .summary = "show how busy each core is, live",
-    .usage = "[OPTION]... [-- COMMAND [ARGUMENT]...]",
+    .usage = "[OPTION]...",
     .about = "Shows how busy each core is every few seconds: on a terminal in "
              "place (q quits, < > sort, r reverses), otherwise one table after "
-             "the other. "
-             "Ctrl-C ends it. With a COMMAND, runs the command, prints the "
-             "loads over its run on stderr and exits as the command does. "
-             "percore(1) explains the columns.",
+             "the other. Ctrl-C ends it. percore(1) explains the columns.",
     .arguments = ARGUMENTS(arguments),
-    .words_max = INT32_MAX,
+    DEFAULTS(load_options, .source = "auto", .interval_s = INTERVAL_DEFAULT_S),
     .run = load_main,
 };

@@ -308,12 +308,10 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
                         const struct screen *screen) {
   char time[TIME_TEXT_SIZE];
   time_text(time, snapshot->time_ns);
-  fprintf(out, "%s  %d %s online, ", time, snapshot->self.cores_online,
-          snapshot->self.cores_online == 1 ? "core" : "cores");
-  if (snapshot->interval_ns > 0)
-    fprintf(out, "every %g s", (double)snapshot->interval_ns / 1e9);
-  else
-    fprintf(out, "over %.3f s", (double)snapshot->covered_ns / 1e9);
+  fprintf(out, "%s  %d %s online, every %g s", time,
+          snapshot->self.cores_online,
+          snapshot->self.cores_online == 1 ? "core" : "cores",
+          (double)snapshot->interval_ns / 1e9);
   if (screen->sort > 0)
     fprintf(out, ", by %s", columns[screen->sort].title);
   fputc('\n', out);
@@ -360,14 +358,6 @@ static void write_host(FILE *out, const struct snapshot *snapshot) {
     fputc('\n', out);
 }
 
-/* True if a command ended before any load was measured. A snapshot that covers
- * the run of a command has the interval 0. */
-static bool ran_too_briefly(const struct snapshot *snapshot) {
-  const struct self_figures *self = &snapshot->self;
-  return snapshot->interval_ns == 0 &&
-         self->cores_without_value == self->cores_online;
-}
-
 static bool mark_is_used(const struct snapshot *snapshot, size_t mark) {
   bool used = false;
   for (size_t core = 0; core < snapshot->cores_len; core++)
@@ -383,10 +373,6 @@ static void write_below(FILE *out, const struct snapshot *snapshot,
   for (size_t i = 0; i < aggregates; i++)
     write_aggregate(out, &snapshot->aggregates[i]);
   write_host(out, snapshot);
-  if (ran_too_briefly(snapshot))
-    fputs("no loads: the command ended before its loads could be measured; "
-          "source idle needs at least 20 ms\n",
-          out);
   for (size_t i = 0; i < MARKS; i++)
     if (mark_is_used(snapshot, i))
       fprintf(out, "%s\n", marks[i].note);

@@ -18,7 +18,6 @@ libcommand_la_SOURCES = \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c src/tool/load.h \
 	src/tool/load_json.c \
-	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/map.c src/tool/map.h \
 	src/tool/merge.c src/tool/merge.h \

@@ -1,12 +1,16 @@
 /* percore(1): the table of subcommands. */
 #include "percore_config.h"
 
+#include "cycles/machine.h"
 #include "text.h"
 #include "tool.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,12 +65,28 @@ static int say_unknown(const char *name) {
                    nearest);
 }
 
+/* Runs a command with the options of the command line. */
+static int run(const struct command *command, int argc, char **argv) {
+  struct machine *machine = machine_linux(NULL);
+  void *options = malloc(command->options_size);
+  if (machine == NULL || options == NULL)
+    return say_failure(command->name, "%s", strerror(ENOMEM));
+  memcpy(options, command->defaults, command->options_size);
+  int status = arguments_read(command, argc, argv, options);
+  if (status < 0)
+    status =
+        command->run(options, optind < argc ? argv[optind] : NULL, machine);
+  free(options);
+  machine_linux_close(machine);
+  return status;
+}
+
 static int help(int argc, char **argv) {
   const struct command *command =
       argc > 2 ? command_find(commands, COMMANDS, argv[2]) : NULL;
   if (argc > 2 && command == NULL)
     return say_unknown(argv[2]);
-  return argc > 2 ? command->run(2, (char *[]){argv[2], "--help", NULL})
+  return argc > 2 ? run(command, 2, (char *[]){argv[2], "--help", NULL})
                   : print_help();
 }
 
@@ -82,7 +102,7 @@ int main(int argc, char **argv) {
   fill_closed();
   signal(SIGPIPE, SIG_IGN); /* it becomes an error of write(2) */
   if (argc < 2)
-    return load_with_all();
+    return run(&all_command, argc, argv);
   const char *name = argv[1];
   if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0)
     return say_version();
@@ -95,5 +115,5 @@ int main(int argc, char **argv) {
     return end_output(NULL);
   }
   const struct command *command = command_find(commands, COMMANDS, name);
-  return command != NULL ? command->run(argc - 1, argv + 1) : say_unknown(name);
+  return command != NULL ? run(command, argc - 1, argv + 1) : say_unknown(name);
 }

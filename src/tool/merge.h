@@ -17,7 +17,6 @@
 /* What the rows of a table had counted when they were read last (rates.c). */
 struct merge_past {
   bool is_known;              /* false before the first read */
-  uint64_t rows_new;          /* objects that were added */
   struct region_growth cells; /* all columns */
 };
 

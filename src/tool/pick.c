@@ -5,8 +5,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +19,8 @@
 struct pick_options {
   uint64_t count;
   struct core_set cores; /* empty: all that are not isolated */
-  uint64_t node;         /* ANY_NODE: not given */
   const char *by;
 };
-#define ANY_NODE UINT64_MAX
 
 static const struct {
   const char *name;
@@ -46,8 +42,6 @@ static const struct argument arguments[] = {
         struct pick_options, cores, 'c', "cores", ARGUMENT_CORES, "LIST",
         "choose from these cores, such as 0-3,8 (default: all that are not "
         "isolated)"),
-    ARGUMENT(struct pick_options, node, 'N', "node", ARGUMENT_WHOLE, "NODE",
-             "choose from the cores of this NUMA node", .min = 0, .max = 1023),
     ARGUMENT(struct pick_options, by, 'b', "by", ARGUMENT_TEXT, "FIGURE",
              "what counts (default load); averages need the board",
              .choice = way_choice),
@@ -88,18 +82,17 @@ static void say_if_fewer(int found, const struct pick_options *options) {
 static int choose(struct percore_load *load,
                   const struct pick_options *options) {
   static int candidates[CORES_MAX], chosen[CORES_MAX];
-  int node = (int)options->node, len = 0, way = 0;
+  int len = 0, way = 0;
   core_set_for_each(core, &options->cores) candidates[len++] = core;
   while (options->by != NULL && strcmp(options->by, ways[way].name) != 0)
     way++;
-  struct percore_load_choice choice = {
-      .size = sizeof(choice),
-      .by = ways[way].by,
-      .period = ways[way].period_s,
-      .candidates = len > 0 ? candidates : NULL,
-      .candidate_count = len,
-      .node = options->node == ANY_NODE ? NULL : &node,
-      .avoid_isolated = len == 0};
+  struct percore_load_choice choice = {.size = sizeof(choice),
+                                       .by = ways[way].by,
+                                       .period = ways[way].period_s,
+                                       .candidates =
+                                           len > 0 ? candidates : NULL,
+                                       .candidate_count = len,
+                                       .avoid_isolated = len == 0};
   int found = pick(load, &choice, chosen, (int)options->count);
   if (found > 0) {
     say_if_fewer(found, options);
@@ -113,33 +106,14 @@ static int choose(struct percore_load *load,
             "its readers are root and the group percore"
       : found < 0 ? strerror(errno)
                   : "no core that may be chosen has a known load: 'percore "
-                    "load' shows the loads, lscpu the nodes");
+                    "load' shows the loads");
 }
 
-/* Refuses cores and nodes that this machine does not have. */
-static int check(const struct pick_options *options) {
-  char path[64];
-  struct machine *machine = machine_linux(NULL);
-  int status = machine == NULL
-                   ? TOOL_OK
-                   : load_check_cores(COMMAND, options->cores, machine);
-  machine_linux_close(machine);
-  snprintf(path, sizeof(path), "/sys/devices/system/node/node%" PRIu64,
-           options->node);
-  if (options->node != 0 && options->node != ANY_NODE &&
-      access(path, F_OK) != 0)
-    return say_usage(COMMAND, "--node: this machine has no node %" PRIu64,
-                     options->node);
-  return status;
-}
-
-static int pick_main(int argc, char **argv) {
-  struct pick_options options = {.count = 1, .node = ANY_NODE};
-  int status = arguments_read(&pick_command, argc, argv, &options);
+static int pick_main(void *given, const char *word, struct machine *machine) {
+  const struct pick_options *options = given;
   struct percore_load *load;
-  if (status >= 0)
-    return status;
-  if (check(&options) != TOOL_OK)
+  (void)word;
+  if (load_check_cores(COMMAND, options->cores, machine) != TOOL_OK)
     return TOOL_USAGE;
   stop_catch();
   const struct percore_load_options board = {.size = sizeof(board),
@@ -150,7 +124,7 @@ static int pick_main(int argc, char **argv) {
                        errno == ENOTSUP ? "no source of loads works here: see "
                                           "'percore doctor'"
                                         : strerror(errno));
-  status = choose(load, &options);
+  int status = choose(load, options);
   percore_load_close(load);
   return status;
 }
@@ -165,6 +139,6 @@ const struct command pick_command = {
         "that collectd or percore load --publish measures, else measures "
         "for a moment.",
     .arguments = ARGUMENTS(arguments),
-    .words_max = 0,
+    DEFAULTS(pick_options, .count = 1),
     .run = pick_main,
 };

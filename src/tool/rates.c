@@ -186,7 +186,6 @@ static void take_row_growth(const struct merge_part *part,
       before = NULL;
     take_copy(kinds, columns, tile_cells(tile, i, copy), before, births, kept);
   }
-  past->rows_new += incarnation - *known;
   *known = incarnation;
 }
 
@@ -356,26 +355,17 @@ int rates_next(struct rates *rates, const struct rate_row **row) {
 }
 
 int rates_read(struct rates *rates, uint64_t now_ns) {
-  struct merge_past *past = &rates->merge->parts[0].pasts[rates->tile.table];
-  uint64_t live_before = rates->rows_live;
   if (rates->options.rows == 0)
     return 0; /* rates_begin reads the first */
   rates->rows_len = 0;
-  rates->rows_live = past->rows_new = 0;
+  rates->rows_live = 0;
   rates->is_cut = false;
   rates->interval_s =
       rates->read_ns != 0 ? (double)(now_ns - rates->read_ns) / 1e9 : NAN;
   int status = take_rows(rates);
-  if (status != 0)
-    return status;
-  rates->read_ns = now_ns;
-  double growth = (double)rates->rows_live - (double)live_before;
-  rates->replaced_per_s =
-      rates->merge->is_one && !rates->options.totals
-          ? fmax((double)past->rows_new - fmax(growth, 0), 0) /
-                rates->interval_s
-          : NAN;
-  return 0;
+  if (status == 0)
+    rates->read_ns = now_ns;
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -397,21 +387,24 @@ static int make_rows(struct rates *rates) {
   return 0;
 }
 
-static int open_all(struct rates *rates, uint32_t table) {
-  const struct region_directory *directory = merge_directory(rates->merge);
+int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
+               const struct rates_options *options) {
+  const struct region_directory *directory = merge_directory(merge);
   uint32_t rows = directory->tables[table].max_rows;
   uint32_t want = REGION_WANT_BIRTHS;
-  if (rates->options.totals)
+  *rates =
+      (struct rates){.options = *options, .merge = merge, .interval_s = NAN};
+  if (options->totals)
     want |= REGION_WANT_RESETS;
   /* If the table has only one row, and that row has fields without a total, the
    * values of all cores are always shown; as totals, those of each table. */
-  if (rates->options.per_core || ((rows == 1 || rates->options.totals) &&
-                                  !table_has_totals(directory, table)))
+  if (options->per_core ||
+      ((rows == 1 || options->totals) && !table_has_totals(directory, table)))
     want |= REGION_WANT_CORES;
-  if (rates->merge->is_one && rates->options.rows > rows)
+  if (merge->is_one && options->rows > rows)
     rates->options.rows = rows;
-  if (region_tile_init(&rates->tile, rates->merge->parts[0].reader, table,
-                       TILE_ROWS, want) != 0)
+  if (region_tile_init(&rates->tile, merge->parts[0].reader, table, TILE_ROWS,
+                       want) != 0)
     return -errno;
   rates->copies = tile_copies(&rates->tile);
   int status = make_columns(rates, directory);
@@ -419,18 +412,6 @@ static int open_all(struct rates *rates, uint32_t table) {
     return status;
   rates_sort(rates, NULL, false);
   return make_rows(rates);
-}
-
-int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
-               const struct rates_options *options) {
-  *rates = (struct rates){.options = *options,
-                          .merge = merge,
-                          .interval_s = NAN,
-                          .replaced_per_s = NAN};
-  int status = open_all(rates, table);
-  if (status != 0)
-    rates_close(rates);
-  return status;
 }
 
 void rates_close(struct rates *rates) {

@@ -67,13 +67,10 @@ struct rates {
   size_t rows_len;
   size_t next; /* of rows or, if they are not kept, of the tile */
   uint64_t rows_live;
-  /* How many objects per second took the places of others; NaN after the first
-   * read, and for several parts. */
-  double replaced_per_s;
 };
 
-/* Prepares to read the rates of a table. Returns 0 or -errno. The columns point
- * into the directory of the first part. */
+/* Prepares to read the rates of a table. Returns 0 or -errno; call rates_close
+ * in either case. The columns point into the directory of the first part. */
 int rates_open(struct rates *rates, struct merge *merge, uint32_t table,
                const struct rates_options *options);
 void rates_close(struct rates *rates);

@@ -13,7 +13,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,50 +145,6 @@ static const char *const kinds[] = {"counter", "updown", "gauge", "state",
                                     "histogram"};
 static const char *const aggregations[] = {"sum", "min", "max", "none"};
 
-static void put_optional(struct json *json, const char *key, const char *text) {
-  if (text != NULL && text[0] != '\0')
-    json_text(json, key, text);
-}
-
-static void put_field_json(struct json *json,
-                           const struct percore_field *field) {
-  json_open_object(json, NULL);
-  json_text(json, "name", field->name);
-  json_text(json, "kind", kinds[field->kind]);
-  put_optional(json, "unit", field->unit);
-  put_optional(json, "help", field->help);
-  if (field->kind == PERCORE_GAUGE)
-    json_text(json, "aggregation", aggregations[field->aggregation]);
-  if (field->kind == PERCORE_STATE) {
-    json_open_array(json, "states");
-    for (uint32_t i = 0; i < field->state_count; i++)
-      json_text(json, NULL, field->states[i]);
-    json_close_array(json);
-  }
-  json_close_object(json);
-}
-
-static void put_layout_json(struct json *json, struct region_reader *reader) {
-  const struct region_directory *directory = region_reader_directory(reader);
-  json_unsigned(json, "tsc_hz", directory->header.tsc_hz);
-  json_open_array(json, "layout");
-  for (uint32_t t = 0; t < directory->table_count; t++) {
-    const struct percore_table *table = &directory->described[t];
-    json_open_object(json, NULL);
-    json_text(json, "name", table->name);
-    put_optional(json, "help", table->help);
-    json_text(json, "storage", storages[table->storage]);
-    json_integer(json, "max_rows", table->max_rows);
-    json_integer(json, "rows_in_use", region_reader_rows(reader, t));
-    json_open_array(json, "fields");
-    for (uint32_t f = 0; f < table->field_count; f++)
-      put_field_json(json, &table->fields[f]);
-    json_close_array(json);
-    json_close_object(json);
-  }
-  json_close_array(json);
-}
-
 /* Writes a cell of clean text, and the blanks after it. */
 static void put_cell(FILE *out, const char *text, int width) {
   char clean[512];
@@ -243,14 +198,16 @@ static void put_fault(struct json *json, const struct region_fault *fault) {
   if (fault->rule == REGION_NO_RULE)
     return;
   json_text(json, "rule", region_rule_name(fault->rule));
-  put_optional(json, "table", fault->table);
-  put_optional(json, "field", fault->field);
+  if (fault->table[0] != '\0')
+    json_text(json, "table", fault->table);
+  if (fault->field[0] != '\0')
+    json_text(json, "field", fault->field);
 }
 
-static void put_json(struct json *json, const struct listed *listed,
-                     bool whole) {
+static void put_json(struct json *json, const struct listed *listed) {
   char why[LISTED_WHY_SIZE], user[USER_TEXT_SIZE];
   struct region_reader *reader = listed->reader;
+  struct region_refusals refusals;
   const struct threads threads = read_threads(listed);
   json_open_object(json, NULL);
   json_text(json, "name", listed->name);
@@ -267,10 +224,8 @@ static void put_json(struct json *json, const struct listed *listed,
     json_integer(json, "tables", directory->table_count - 1);
     json_integer(json, "rows", (int64_t)count_rows(reader));
     json_integer(json, "size", (int64_t)directory->header.region_size);
-    json_integer(json, "attach_refused",
-                 (int64_t)region_reader_attach_refused(reader));
-    if (whole)
-      put_layout_json(json, reader);
+    region_reader_refusals(reader, &refusals);
+    json_integer(json, "attach_refused", (int64_t)refusals.attaches);
   }
   if (reader != NULL)
     put_fault(json, region_reader_fault(reader));
@@ -286,8 +241,7 @@ static void put_json(struct json *json, const struct listed *listed,
 
 /* Prints the regions as JSON. `error` is the errno if the runtime directory
  * could not be read, otherwise 0. */
-static void show_json(const struct listing *listing, const char *name,
-                      int error) {
+static void show_json(const struct listing *listing, int error) {
   struct json *json = json_begin(stdout, COMMAND);
   json_text(json, "runtime_dir", region_runtime_dir());
   if (error != 0) {
@@ -296,7 +250,7 @@ static void show_json(const struct listing *listing, const char *name,
   }
   json_open_array(json, "regions");
   for (size_t i = 0; error == 0 && i < listing->len; i++)
-    put_json(json, &listing->listed[i], name != NULL);
+    put_json(json, &listing->listed[i]);
   json_close_array(json);
   json_end(json);
 }
@@ -360,7 +314,7 @@ static int list_regions(const char *name, bool as_json) {
   const struct listing *listing = &table.listing;
   int result = TOOL_OK, status = listing_connect(&table.listing, name);
   if (as_json)
-    show_json(listing, name, -status);
+    show_json(listing, -status);
   else if (status == 0 && (name == NULL || listing->len > 0))
     show_table(&table);
   if (status != 0)
@@ -402,18 +356,16 @@ static int clean(void) {
   return end_output(COMMAND);
 }
 
-static int regions_main(int argc, char **argv) {
-  struct regions_options options = {.maps = false};
-  int status = arguments_read(&regions_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  const char *name = optind < argc ? argv[optind] : NULL;
-  if (options.clean + options.maps + (name != NULL) > 1)
+static int regions_main(void *given, const char *name,
+                        struct machine *machine) {
+  const struct regions_options *options = given;
+  (void)machine;
+  if (options->clean + options->maps + (name != NULL) > 1)
     return say_usage(COMMAND, "give a name, --maps or --clean");
   stop_catch();
-  return options.clean  ? clean()
-         : options.maps ? map_list(COMMAND, options.json)
-                        : list_regions(name, options.json);
+  return options->clean  ? clean()
+         : options->maps ? map_list(COMMAND, options->json)
+                         : list_regions(name, options->json);
 }
 
 const struct command regions_command = {
@@ -427,6 +379,7 @@ const struct command regions_command = {
              "region or, if readers refuse it, names the rule of "
              "percore-region(7) that it breaks, and exits with 1.",
     .arguments = ARGUMENTS(arguments),
+    DEFAULTS(regions_options, .maps = false),
     .words_max = 1,
     .takes_region = true,
     .run = regions_main,

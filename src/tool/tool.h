@@ -26,7 +26,7 @@ extern const struct command load_command, pick_command, regions_command,
 /* percore without a command: the loads as percore load shows them, on a
  * terminal live, otherwise once; below them the regions, and the first line of
  * percore doctor. */
-int load_with_all(void);
+extern const struct command all_command;
 
 /* ---------------------------------------------------------------------------
  * Messages, on stderr

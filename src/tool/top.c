@@ -9,7 +9,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,12 +94,11 @@ static int open_tables(struct top *top) {
                                           .totals = figures->totals};
     if (!is_shown(top, t))
       continue;
-    struct rates *rates = &figures->tables[figures->tables_len];
+    struct rates *rates = &figures->tables[figures->tables_len++];
     int status = rates_open(rates, &top->merge, t, &options);
     if (status != 0)
       return status;
     sorted |= rates->sort_asked;
-    figures->tables_len++;
   }
   return sorted || figures->tables_len == 0 ? 0 : -ENOENT;
 }
@@ -213,8 +211,6 @@ static const struct live_face face = {
 
 static int show_live(struct top *top) {
   struct live *live = live_open(&face, top->options->json);
-  if (live == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
   top->interval_ns = (uint64_t)(top->options->interval_s * 1e9);
   top->due_ns = monotonic_ns();
   if (!top->figures.totals) /* rates take an interval */
@@ -314,23 +310,21 @@ static int show(struct top_options *options, const char *word) {
   return status;
 }
 
-static int top_main(int argc, char **argv) {
-  struct top_options options = {.interval_s = INTERVAL_DEFAULT_S};
-  int status = arguments_read(&top_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  if (options.table != NULL && strcmp(options.table, "core") == 0 &&
-      !options.totals && (options.sort != NULL || options.per_core))
+static int top_main(void *given, const char *word, struct machine *machine) {
+  struct top_options *options = given;
+  (void)machine;
+  if (options->table != NULL && strcmp(options->table, "core") == 0 &&
+      !options->totals && (options->sort != NULL || options->per_core))
     return say_usage(COMMAND, "--sort and --per-core have no effect on the "
                               "table core without --totals");
-  bool has_page = !options.json && terminal_screen().width > 0;
-  bool is_once = options.totals && !has_page;
-  if (options.rows == 0 && (!is_once || options.sort != NULL))
-    options.rows = ROWS_DEFAULT;
-  if (options.count == 0 && is_once)
-    options.count = 1;
+  bool has_page = !options->json && terminal_screen().width > 0;
+  bool is_once = options->totals && !has_page;
+  if (options->rows == 0 && (!is_once || options->sort != NULL))
+    options->rows = ROWS_DEFAULT;
+  if (options->count == 0 && is_once)
+    options->count = 1;
   stop_catch();
-  return show(&options, optind < argc ? argv[optind] : NULL);
+  return show(options, word);
 }
 
 const struct command top_command = {
@@ -346,6 +340,7 @@ const struct command top_command = {
              "out. MAP is the path of a pinned BPF map, or id:NUMBER. Ctrl-C "
              "ends it.",
     .arguments = ARGUMENTS(arguments),
+    DEFAULTS(top_options, .interval_s = INTERVAL_DEFAULT_S),
     .words_max = 1,
     .takes_region = true,
     .run = top_main,

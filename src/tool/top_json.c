@@ -103,7 +103,6 @@ static int put_table(FILE *out, struct json *json,
             figures->directory->described[rates->tile.table].name);
   json_number(json, "interval_s", rates->interval_s);
   json_unsigned(json, "rows_live", rates->rows_live);
-  json_number(json, "rows_replaced_per_s", rates->replaced_per_s);
   json_open_array(json, "columns");
   for (size_t c = 0; c < rates->columns_len; c++)
     if (!is_part(rates, c))

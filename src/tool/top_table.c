@@ -332,22 +332,6 @@ static size_t rows_that_fit(const struct rates *rates, int lines) {
   return rates->rows_len < room ? rates->rows_len : room;
 }
 
-/* Writes how many rows take the places of others, and warns if collectd would
- * not report all of them (MaxNewRows, by default 1000 in an hour). */
-static void write_replaced(const struct sheet *sheet) {
-  char rate[SHORT_TEXT_SIZE], text[2 * SHORT_TEXT_SIZE];
-  double per_s = sheet->rates->replaced_per_s;
-  bool is_fast = per_s >= 1;
-  short_text(rate, per_s);
-  snprintf(text, sizeof(text), "%s replaced/s", rate);
-  fputs(", ", sheet->out);
-  paint_pad(sheet->out, sheet->screen->colour,
-            is_fast ? PAINT_WARN : PAINT_NONE, text, 0);
-  if (is_fast)
-    fputs(": new names fill data stores, see MaxNewRows in collectd-percore(5)",
-          sheet->out);
-}
-
 /* Writes a table in at most `lines` lines. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        struct rates *rates, int lines,
@@ -371,8 +355,6 @@ static int write_rates(FILE *out, const struct top_figures *figures,
             rates->columns[rates->sort_column].title);
   else if (rates->sort_asked)
     fprintf(out, ", by %s", rates->columns[rates->sort_column].title);
-  if (rates->replaced_per_s > 0)
-    write_replaced(&sheet);
   choose_columns(&sheet, screen->width);
   if (sheet.end - sheet.first < rates->columns_len)
     fprintf(out, " (%zu more columns: keys < and >)",

@@ -9,7 +9,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <linux/perf_event.h>
 #include <math.h>
 #include <stdlib.h>
@@ -162,7 +161,8 @@ static int next(struct live *live, void *context, const void **figures) {
 }
 
 static int table(FILE *out, const void *figures, struct screen screen) {
-  wake_write_text(out, figures, screen.width);
+  (void)screen;
+  wake_write_text(out, figures);
   return 0;
 }
 
@@ -177,8 +177,6 @@ static const struct live_face face = {
 static int run_measurement(struct measurement *measurement) {
   bool json = measurement->options->json;
   struct live *live = live_open(&face, json);
-  if (live == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
   bool has_page = live_view(live)->width > 0;
   int status = live_run(live, 0, measurement);
   live_close(live);
@@ -189,7 +187,7 @@ static int run_measurement(struct measurement *measurement) {
   if (json)
     wake_write_json(stdout, &measurement->run);
   else
-    wake_write_text(stdout, &measurement->run, 0);
+    wake_write_text(stdout, &measurement->run);
   int written = end_output(COMMAND);
   return status == TOOL_OK ? written : status;
 }
@@ -290,29 +288,16 @@ static bool is_core(const char *word) {
  * The command
  */
 
-static int wake_main(int argc, char **argv) {
-  struct wake_arguments options = {.count = 2000,
-                                   .seconds = 60,
-                                   .distance_us = 4000,
-                                   .threshold_us = INFINITY};
-  int status = arguments_read(&wake_command, argc, argv, &options);
-  if (status >= 0)
-    return status;
-  const char *word = optind < argc ? argv[optind] : NULL;
+static int wake_main(void *options, const char *word, struct machine *machine) {
   if (word != NULL && !is_core(word))
     return say_usage(COMMAND, "'%s' is not a core: give its number, such as 3",
                      word);
-  struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
   int core = word != NULL ? atoi(word) : find_core(machine);
   stop_catch();
-  status = core >= 0 ? measure_core(machine, core, &options)
-                     : say_failure(COMMAND, "no core is known that is not "
-                                            "isolated; name the core to "
-                                            "measure");
-  machine_linux_close(machine);
-  return status;
+  return core >= 0 ? measure_core(machine, core, options)
+                   : say_failure(COMMAND, "no core is known that is not "
+                                          "isolated; name the core to "
+                                          "measure");
 }
 
 const struct command wake_command = {
@@ -326,7 +311,8 @@ const struct command wake_command = {
         "the core some 500 times a second. Ctrl-C ends a measurement and shows "
         "the result.",
     .arguments = ARGUMENTS(arguments),
-    .words_min = 0,
+    DEFAULTS(wake_arguments, .count = 2000, .seconds = 60, .distance_us = 4000,
+             .threshold_us = INFINITY),
     .words_max = 1,
     .run = wake_main,
 };

@@ -30,12 +30,8 @@ const char *wake_verdict(const struct wake_run *run, int state);
 
 /* Prints what was measured, what was dropped and why. Then prints, for all idle
  * states together if there are several and for each of them, a table of
- * statistics and a histogram of the first latency that is known: WakeLatency,
- * else IntrLatency. The histogram has a bar for each range, with the limits 1,
- * 1.5, 2, 3, 4, 6 ... microseconds. At the end prints a table of the states
- * and, with a budget, advice. `width` is the width of the terminal in
- * characters; 0 means 80. */
-void wake_write_text(FILE *out, const struct wake_run *run, int width);
+ * statistics, and at the end a table of the states. */
+void wake_write_text(FILE *out, const struct wake_run *run);
 
 void wake_write_json(FILE *out, const struct wake_run *run);
 

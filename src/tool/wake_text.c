@@ -58,49 +58,13 @@ static void write_figure(FILE *out, const struct histogram *histograms,
 }
 
 /* ---------------------------------------------------------------------------
- * The histogram
- */
-
-/* A bar counts half of the values between two powers of 2, or all below 1 us.
- */
-#define FINE_BITS (HISTOGRAM_BITS - 1)
-#define BELOW_1_US 19
-
-static int bar_of(int bucket) {
-  int bar = bucket >> FINE_BITS;
-  return bar < BELOW_1_US ? BELOW_1_US : bar;
-}
-
-static void write_histogram(FILE *out, const struct histogram *histogram,
-                            int width) {
-  uint64_t counts[(HISTOGRAM_BUCKETS >> FINE_BITS) + 1] = {0}, most = 0;
-  int room = width == 0 ? 50 : width < 40 ? 10 : width - 30;
-  for (int i = histogram->first; i <= histogram->last; i++) {
-    uint64_t *count = &counts[bar_of(i)];
-    *count += histogram->buckets[i];
-    most = *count > most ? *count : most;
-  }
-  for (int i = bar_of(histogram->first); i <= bar_of(histogram->last); i++) {
-    fprintf(out, "%9.1f to %-8.1f %7llu ",
-            i == BELOW_1_US ? 0 : histogram_limit(i << FINE_BITS),
-            histogram_limit((i + 1) << FINE_BITS),
-            (unsigned long long)counts[i]);
-    for (double bar = 0.5; bar < (double)counts[i] * room / (double)most; bar++)
-      fputc('#', out);
-    fputc('\n', out);
-  }
-}
-
-/* ---------------------------------------------------------------------------
  * The states
  */
 
 /* Writes nothing if the state has no datapoints. */
-static void write_state(FILE *out, const struct wake_run *run, int state,
-                        int width) {
+static void write_state(FILE *out, const struct wake_run *run, int state) {
   const struct histogram *histograms = run->stats.of[state];
-  const struct histogram *latency = wake_stats_latency(&run->stats, state);
-  if (latency->count == 0)
+  if (wake_stats_latency(&run->stats, state)->count == 0)
     return;
   fprintf(out, "%s\n  us       ",
           state == WAKE_ALL_STATES ? "All states"
@@ -115,8 +79,6 @@ static void write_state(FILE *out, const struct wake_run *run, int state,
   fputc('\n', out);
   for (int figure = 0; figure < WAKE_FIGURES; figure++)
     write_figure(out, histograms, (enum wake_figure)figure);
-  fprintf(out, "  %s, us\n", wake_metric_names[latency - histograms]);
-  write_histogram(out, latency, width);
 }
 
 /* Writes the numbers of a state, and its verdict with the reason. */
@@ -147,15 +109,15 @@ static void write_row(FILE *out, const struct wake_run *run, int number) {
   fputc('\n', out);
 }
 
-void wake_write_text(FILE *out, const struct wake_run *run, int width) {
+void wake_write_text(FILE *out, const struct wake_run *run) {
   int len = run->status.states.len, met = 0;
   write_head(out, run);
   for (int state = 0; state < len; state++)
     met += run->stats.of[state][WAKE_SILENT_TIME].count > 0;
   if (met > 1)
-    write_state(out, run, WAKE_ALL_STATES, width);
+    write_state(out, run, WAKE_ALL_STATES);
   for (int state = 0; state < len; state++)
-    write_state(out, run, state, width);
+    write_state(out, run, state);
   fputs("idle state    exit target   entered stayed  probes      50%      99%"
         "      max\n",
         out);

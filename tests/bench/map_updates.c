@@ -21,7 +21,6 @@ static uint64_t values[COPIES][FIELDS];
 static uint64_t last[ENTRIES][COPIES * FIELDS], growth[COPIES * FIELDS];
 static percore_slot_t slots[COPIES];
 static percore_table_t tables[COPIES];
-static struct map_falls falls;
 
 static struct percore_region *make_region(const char *dir) {
   static struct percore_field columns[FIELDS];
@@ -57,7 +56,7 @@ static struct percore_region *make_region(const char *dir) {
 
 static void update(const struct map *map) {
   for (uint32_t entry = 0; entry < ENTRIES; entry++) {
-    map_growth(map, &map_fields, values, last[entry], growth, &falls);
+    map_growth(map, &map_fields, values, last[entry], growth);
     for (uint32_t copy = 0; copy < COPIES; copy++) {
       percore_row_t row = percore_row(tables[copy], entry + 1);
       for (uint32_t f = 0; f < FIELDS; f++)

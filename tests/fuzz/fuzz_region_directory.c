@@ -54,12 +54,6 @@ static void check_reason(const struct region_fault *fault) {
     abort();
 }
 
-static bool accept_all(uid_t uid, void *argument) {
-  (void)uid;
-  (void)argument;
-  return true;
-}
-
 static char dir[] = "/tmp/percore-fuzz-XXXXXX";
 static void remove_dir(void) { (void)rmdir(dir); }
 
@@ -71,10 +65,9 @@ static void read_region(const uint8_t *data, size_t size,
   if (!made && (mkdtemp(dir) == NULL || atexit(remove_dir) != 0))
     abort();
   made = true;
-  const struct region_view_request request = {
-      .dir = dir, .name = "unit.0123456789abcdef", .accepts = accept_all};
+  static const char name[] = "unit.0123456789abcdef";
   char path[sizeof(dir) + 32];
-  snprintf(path, sizeof(path), "%s/%s", dir, request.name);
+  snprintf(path, sizeof(path), "%s/%s", dir, name);
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0 || ftruncate(fd, (off_t)region_size) != 0)
     abort();
@@ -87,7 +80,7 @@ static void read_region(const uint8_t *data, size_t size,
                (off_t)at) < 0)
       abort();
   close(fd);
-  bool opened = region_view_open(&reader.view, &request, &fault) == 0;
+  bool opened = region_view_open(&reader.view, dir, name, NULL, &fault) == 0;
   unlink(path);
   if (!opened)
     return;

@@ -214,8 +214,8 @@ static void *run(void *argument) {
   for (uint64_t i = 0;; i++) {
     __atomic_store_n(&tally[core], i + 1, __ATOMIC_SEQ_CST);
     begin_section(slot);
-    percore_add(percore_row(percore_table(slot, port), 0), packets, 1);
-    percore_add(percore_row(percore_table(slot, port), 0), 1, 100);
+    percore_add(percore_row(percore_table(slot, port), 1), packets, 1);
+    percore_add(percore_row(percore_table(slot, port), 1), 1, 100);
     end_section(slot);
     percore_poll(slot, i & 1, 0);
     if (tally[MET] == 0)

@@ -324,7 +324,7 @@ static void obey(const char *line) {
   else if (sscanf(line, "add %u", &k) == 1)
     make_row_key(region, SESSION, 0x0a000000u + k, &k);
   else if (sscanf(line, "reset %u %u", &t, &k) == 2)
-    percore_reset(region, t, k + 1);
+    percore_reset(region, t, t == ODD ? 0 : k + 1); /* has a single row */
   else if (sscanf(line, "name %55s", name) == 1)
     make_row(region, PORT, name, &k);
   else

@@ -62,14 +62,11 @@ def test_usage_errors():
         ["load", "--count", "-1"], ["load", "--count", "1.5"],
         ["load", "--cores", "3-1"], ["load", "--cores", ""],
         ["load", "--cores", "99999"], ["load", "--source", "magic"],
-        ["load", "--source", "event"],
-        ["load", "--base-frequency", "fast"],
-        ["load", "--base-frequency", "1e9"], ["load", "--cores", "8000"],
-        ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
+        ["load", "--cores", "8000"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
-        ["regions", "--maps", "x"], ["pick", "--node", "0.5"], ["load", "-t", "-m"],
-        ["pick", "--cores", "8000"], ["pick", "--node", "1023"], ["load", "--"],
-        ["load", "--json", "--"], ["top", "id:-1"], ["top", "id:4294967296"],
+        ["regions", "--maps", "x"], ["pick", "--node", "0"], ["load", "-t", "-m"],
+        ["pick", "--cores", "8000"],
+        ["load", "--", "true"], ["top", "id:-1"], ["top", "id:4294967296"],
     ]
     for arguments in wrong:
         done = run(*arguments)
@@ -379,74 +376,12 @@ def test_measured_interval():
     check(0.98 < got["interval_s"] < 1.05 + late, str(got["interval_s"]))
 
 
-def test_load_of_a_command():
-    """percore load -- COMMAND prints loads on stderr and exits with the status of the
-    command"""
-    done = run("load", "--", "sh", "-c", "echo out; sleep 0.5; exit 7")
-    check(done.returncode == 7, f"exit {done.returncode}")
-    check(done.stdout == "out\n", done.stdout)
-    check("load %" in done.stderr and ", over 0." in done.stderr, done.stderr)
-    check(run("load", "--", "sh", "-c", "kill -9 $$").returncode == 137, "")
-    done = run("load", "--", "/no/such/command")
-    check(done.returncode == 127 and "cannot run" in done.stderr, done.stderr)
-    done = run("load", "-n", "1", "--", "true")
-    check(done.returncode == 2, f"exit {done.returncode}")
-
-
-def test_an_event_that_serves_no_core_is_an_error():
-    """percore load --event with an event that can be opened on no core fails: it says why
-    and what to do, and shows no loads of another source"""
-    for more in (["--count", "1"], ["--json", "--count", "1"], ["--", "echo", "ran"]):
-        for event, why in (("nonsense/e/", "no PMU nonsense"), ("x", "is not an event")):
-            done = run("load", "--event", event, *more)
-            check(done.returncode == 1, f"{event} {more}: exit {done.returncode}")
-            check(done.stdout == "" and "load %" not in done.stderr, str(done))
-            check(why in done.stderr and "without --event" in done.stderr, done.stderr)
-            check(done.stderr.count("\n") == 1, done.stderr)
-
-
-def test_a_short_command_has_no_load():
-    """The loads of a command of less than 20 ms are unknown, not those of the time
-    before it"""
-    for _ in range(3):
-        done = run("load", "--json", "--source", "idle", "--", "true")
-        got = json.loads(done.stderr)
-        loads = [core["load"] for core in got["cores"]]
-        # On a busy machine, the command may have taken longer.
-        check(loads and (set(loads) == {None} or got["interval_s"] >= 0.02),
-              str(got))
-
-
-def test_command_gets_signals():
-    """SIGTERM to percore also ends the command that percore measures"""
-    with Child([PERCORE, "load", "--", "sh", "-c", "echo up; exec sleep 60"],
-               stdout=subprocess.PIPE, text=True,
-               stderr=subprocess.PIPE) as process:
-        process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        _, stderr = process.communicate(timeout=TIMEOUT)
-        check(process.returncode == 143, f"exit {process.returncode}")
-        check("load %" in stderr, stderr)
-
-
 def ignoring(number):
     return lambda: signal.signal(number, signal.SIG_IGN)
 
 
-def test_command_of_a_parent_that_ignores_its_children():
-    """percore load -- COMMAND ends with the command even if SIGCHLD was ignored"""
-    done = subprocess.run([PERCORE, "load", "--", "sh", "-c", "exit 7"],
-                          preexec_fn=ignoring(signal.SIGCHLD), capture_output=True,
-                          text=True, timeout=TIMEOUT, check=False)
-    check(done.returncode == 7, f"exit {done.returncode}")
-
-
 def test_ignored_signals_stay_ignored():
-    """what was ignored when percore began stays ignored, also for its command"""
-    done = subprocess.run([PERCORE, "load", "--", "sh", "-c", "kill -INT $$; exit 5"],
-                          preexec_fn=ignoring(signal.SIGINT), capture_output=True,
-                          text=True, timeout=TIMEOUT, check=False)
-    check(done.returncode == 5, f"exit {done.returncode}")
+    """what was ignored when percore began stays ignored"""
     with Child([PERCORE, "load", "-i", "0.2"], stdout=subprocess.PIPE, text=True,
                preexec_fn=ignoring(signal.SIGHUP)) as process:
         process.stdout.readline()
@@ -489,7 +424,6 @@ def test_completion():
               f"{command}: {offered} is not {listed}")
     check(complete_in_bash(f"{PERCORE} d") == {"doctor"}, "commands")
     check(complete_in_bash(f"{PERCORE} load --source i") == {"idle"}, "choices")
-    check(not complete_in_bash(f"{PERCORE} load -- ls --"), "after --")
     check("--sort" in complete_in_bash(f"{PERCORE} top /pin --"), "top of a map")
 
 
@@ -522,7 +456,7 @@ def test_doctor():
         check(finding["verdict"] == "ok" or finding.get("advice"),
               f"no advice: {finding}")
     done = run("doctor")
-    check("Loads come from" in done.stdout, done.stdout)
+    check(re.search(r"in use on \d+ of \d+ cores", done.stdout), done.stdout)
 
 
 def test_doctor_check():

@@ -56,7 +56,7 @@ def compare(rate):
             Collectd(pollers, interval=1) as collectd:
         check("forwarding\n" in program.stdout, "the producer does not start")
         collectd.start()
-        collectd.wait_for(lambda: os.path.exists(runtime.socket("pollers")), 30,
+        collectd.wait_for(lambda: runtime.files("pollers"), 30,
                           "an answer")
         both = [useful(region) for region in ("dpdk", "pollers")]
         shown = [each.communicate(timeout=60)[0] for each in both]

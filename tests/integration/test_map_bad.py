@@ -99,26 +99,6 @@ def check_said(collectd, text, times=1):
           f"{text}: {collectd.log()}")
 
 
-def test_a_table_without_fields_leaves_the_others_alone():
-    """A map whose only field decreases is left out, and the region of the other maps
-    does not change"""
-    with RuntimeDir() as runtime, Pins() as pins:
-        for pin in ("falls", "counts"):
-            pins.create(pin)
-        with started(pins.block("falls", VALUE),
-                     pins.block("counts", VALUE)) as collectd:
-            collectd.wait_for_value(name("packets", 0, "falls"))
-            for value in (1000, 999, 998):
-                for key in range(4):
-                    pins.update("falls", key, value)
-                collectd.wait_for_reads(3)
-            check_said(collectd, "field packets decreased, so it is not a counter")
-            region = runtime.files("test")
-            collectd.wait_for_reads(4)
-            check(runtime.files("test") == region,
-                  "the region was created again")
-
-
 def test_an_array_may_grow_when_it_is_loaded_anew():
     """If a larger array is pinned at the same path, all of its entries receive rows"""
     with RuntimeDir(), Pins() as pins:

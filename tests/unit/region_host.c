@@ -1,5 +1,5 @@
-#include "calls.h"
 #include "region_host.h"
+#include "calls.h"
 
 #include "base/clock.h"
 #include "plugin/regions.h"
@@ -74,8 +74,6 @@ double room_of_core(int core, double load) {
                                              .cores = &figures});
   return figures.room;
 }
-
-bool watch_is_idle(void) { return region_watch_is_idle(watch); }
 
 void begin_watch(const char *lines) {
   start_watch(lines);

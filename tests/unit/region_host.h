@@ -56,8 +56,6 @@ uint64_t boottime_ns(void);
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
-bool watch_is_idle(void);
-
 /* Returns how much room a core has after the last round. */
 double room_of_core(int core, double load);
 

@@ -100,7 +100,6 @@ static char *text_of(void) {
   place.doctor.json = NULL;
   place.doctor.out = unit_open();
   run_checks(&place.doctor);
-  doctor_conclude(&place.doctor);
   return unit_close();
 }
 
@@ -169,9 +168,7 @@ TEST(a_healthy_machine_needs_no_advice) {
     assert_string_equal(found[i].verdict, "ok");
   }
   assert_int_equal(place.doctor.missing, 0);
-  char *out = text_of();
-  assert_non_null(
-      strstr(out, "Loads come from mperf (proven) on 2 of 2 cores.\n"));
+  assert_value("mperf", "proven, in use on 2 of 2 cores");
 }
 
 TEST(lxcfs_is_named_with_advice) {
@@ -212,8 +209,6 @@ TEST(everything_missing_is_reported_with_advice) {
   assert_verdict("directory", "missing");
   assert_advice("directory", "install -d -m 3770 -g percore");
   assert_advice("directory", "groupadd");
-  char *out = text_of();
-  assert_non_null(strstr(out, "No source of loads works here"));
   temp_tree_make(&place.tree); /* for end() */
 }
 
@@ -226,8 +221,9 @@ TEST(advice_does_not_use_a_runtime_directory_that_is_set_to_nothing) {
 
 TEST(a_source_that_must_be_named_is_reported_as_such) {
   place.doctor.source[SOURCE_MPERF].chosen = 0;
-  char *out = text_of();
-  assert_non_null(strstr(out, "\nNo source is used by default: choose one"));
+  examine();
+  assert_verdict("ref-cycles", "note");
+  assert_advice("ref-cycles", "no source is used by default: choose one");
 }
 
 /* Leaves a file that is no region, and writes its path. */
@@ -289,7 +285,8 @@ TEST(what_is_wrong_with_a_source_is_what_the_engine_says) {
   assert_string_equal(find("bpf")->value, "unavailable");
   assert_string_equal(find("bpf")->advice, "grant CAP_BPF");
   assert_verdict("mperf", "note");
-  assert_string_equal(find("mperf")->value, "tick-sampled, in use");
+  assert_string_equal(find("mperf")->value,
+                      "tick-sampled, in use on 2 of 2 cores");
   assert_string_equal(find("mperf")->advice, "boot without nohz=off");
 }
 

@@ -51,53 +51,11 @@ TEST(the_lowest_limit_counts) {
   assert_non_null(strstr(read_limit().text, "of the core"));
   set_dma(20);
   assert_near(read_limit().us, 20, 0);
-  assert_string_equal(read_limit().text,
-                      "/dev/cpu_dma_latency, held by an unknown process");
+  assert_non_null(strstr(read_limit().text, "fuser -v /dev/cpu_dma_latency"));
   set_dma(100);
   assert_near(read_limit().us, 70, 0);
   set_device("n/a\n");
   assert_near(read_limit().us, 0, 0);
-}
-
-TEST(the_processes_that_hold_the_limit_are_named) {
-  char path[128];
-  set_dma(0);
-  temp_tree_write(&tree, "/proc/812/comm", "tuned\n");
-  temp_tree_write(&tree, "/proc/9/comm", "other\n");
-  temp_tree_write(&tree, "/proc/812/fd/README", "");
-  temp_tree_write(&tree, "/proc/9/fd/README", "");
-  snprintf(path, sizeof(path), "%s/proc/812/fd/7", tree.root);
-  assert_int_equal(symlink("/dev/cpu_dma_latency", path), 0);
-  snprintf(path, sizeof(path), "%s/proc/9/fd/7", tree.root);
-  assert_int_equal(symlink("/dev/cpu_dma_latency.old", path), 0);
-  assert_string_equal(read_limit().text,
-                      "/dev/cpu_dma_latency, held by tuned (812)");
-}
-
-TEST(the_name_of_a_process_cannot_change_the_terminal) {
-  char path[128];
-  set_dma(0);
-  temp_tree_write(&tree, "/proc/812/comm", "\033[2J'\"x\n");
-  temp_tree_write(&tree, "/proc/812/fd/README", "");
-  snprintf(path, sizeof(path), "%s/proc/812/fd/7", tree.root);
-  assert_int_equal(symlink("/dev/cpu_dma_latency", path), 0);
-  assert_string_equal(read_limit().text,
-                      "/dev/cpu_dma_latency, held by \uFFFD[2J'\"x (812)");
-}
-
-TEST(many_processes_are_cut_off) {
-  char path[128];
-  set_dma(0);
-  for (int pid = 1000; pid < 1100; pid++) {
-    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-    temp_tree_write(&tree, path, "fifteen_letters\n");
-    snprintf(path, sizeof(path), "/proc/%d/fd/README", pid);
-    temp_tree_write(&tree, path, "");
-    snprintf(path, sizeof(path), "%s/proc/%d/fd/7", tree.root, pid);
-    assert_int_equal(symlink("/dev/cpu_dma_latency", path), 0);
-  }
-  struct latency_limit limit = read_limit();
-  assert_in_range(strlen(limit.text), 100, sizeof(limit.text) - 1);
 }
 
 TEST(cpuidle_that_is_off_is_a_limit) {

@@ -340,18 +340,6 @@ TEST(a_source_that_was_asked_for_and_not_taken_is_said_below_the_table) {
              "another source"));
 }
 
-TEST(a_run_too_short_to_measure_is_explained) {
-  struct fixture *fixture = machine_of(2);
-  fixture->snapshot.interval_ns = 0; /* as after `percore load COMMAND` */
-  fixture->snapshot.covered_ns = 3000000;
-  fixture->snapshot.self.cores_without_value = 2;
-  char *out = table_of(fixture, (struct screen){0});
-  assert_non_null(strstr(out, "\nno loads: the command ended before"));
-  fixture->snapshot.self.cores_without_value = 1;
-  out = table_of(fixture, (struct screen){0});
-  assert_null(strstr(out, "no loads"));
-}
-
 TEST(a_figure_that_rounds_to_zero_has_no_minus) {
   struct fixture *fixture = machine_of(2);
   fixture->core[0].hidden = -0.0004;

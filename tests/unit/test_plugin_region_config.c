@@ -12,7 +12,7 @@ TEST(without_a_block_every_region_is_read) {
   assert_int_equal(gtpu->report_per_core, REGION_PER_CORE_FEW);
   assert_true(gtpu->report_host);
   assert_false(gtpu->report_per_instance);
-  assert_true(region_config_may_read(4711, (void *)gtpu));
+  assert_true(region_config_may_read(gtpu, 4711));
   assert_null(region_config_table(gtpu, "session"));
 }
 
@@ -90,16 +90,16 @@ TEST(a_region_may_have_a_thousand_new_rows_an_hour_unless_told_otherwise) {
 TEST(only_allowed_users_may_serve) {
   assert_accepted("<Region \"gtpu\">\nAllowUser \"root\" \"4711\"\n"
                   "</Region>\n");
-  assert_true(region_config_may_read(0, (void *)of("gtpu")));
-  assert_true(region_config_may_read(4711, (void *)of("gtpu")));
-  assert_false(region_config_may_read(4712, (void *)of("gtpu")));
+  assert_true(region_config_may_read(of("gtpu"), 0));
+  assert_true(region_config_may_read(of("gtpu"), 4711));
+  assert_false(region_config_may_read(of("gtpu"), 4712));
 }
 
 TEST(a_user_that_this_host_does_not_have_lets_nobody_in) {
   assert_accepted("<Region \"gtpu\">\nAllowUser \"no-such-user\"\n"
                   "</Region>\n");
   assert_non_null(fake_logged(LOG_WARNING, "no-such-user"));
-  assert_false(region_config_may_read(0, (void *)of("gtpu")));
+  assert_false(region_config_may_read(of("gtpu"), 0));
 }
 
 #define IN_REGION(line) "<Region \"a\">\n" line "\n</Region>\n"

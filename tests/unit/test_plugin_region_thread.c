@@ -115,28 +115,6 @@ TEST(it_stops_as_soon_as_it_has_started) {
   region_thread_stop(thread);
 }
 
-TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
-  const int others = unit_count_threads();
-  const time_t end = time(NULL) + 60;
-  unit_remove_runtime_dir();
-  unit_make_runtime_dir();
-  start();
-  assert_int_equal(unit_count_threads(), others + 1);
-  while (unit_count_threads() > others && time(NULL) < end)
-    wait_a_while();
-  for (int i = 0; i < 3; i++) {
-    assert_int_equal(region_thread_keep(thread), 0);
-    assert_int_equal(unit_count_threads(), others);
-  }
-  assert_int_equal(fake.values_len, 0);
-  UNIT_REGION(region);
-  const char *values = "percore_host-self/gauge-regions";
-  for (; fake_find(values) == NULL && time(NULL) < end; wait_a_while())
-    assert_int_equal(region_thread_keep(thread), 0);
-  assert_non_null(fake_find(values));
-  assert_true(region_thread_stop(thread));
-}
-
 static atomic_bool is_blocked = true;
 
 static void block(const notification_t *note) {

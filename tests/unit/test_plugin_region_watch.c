@@ -919,12 +919,6 @@ int __wrap_fstatat(int fd, const char *path, struct stat *status, int flags) {
   return error;
 }
 
-static void set_time_of_directory(time_t seconds) {
-  struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
-  assert_return_code(
-      utimensat(AT_FDCWD, getenv("PERCORE_RUNTIME_DIR"), times, 0), errno);
-}
-
 static void check_repeated(int *calls_until_failure) {
   create_usual(0, NULL);
   start_watch("");
@@ -1065,54 +1059,11 @@ TEST(a_directory_that_comes_later_is_found_within_a_round) {
   free(before);
 }
 
-TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
-  char path[108];
-  set_time_of_directory(1000);
-  start_watch("");
-  assert_false(watch_is_idle());
-  play_round(SECOND);
-  assert_true(watch_is_idle());
-  snprintf(path, sizeof(path), "%s/other", getenv("PERCORE_RUNTIME_DIR"));
-  write_file(path);
-  assert_false(watch_is_idle());
-  set_time_of_directory(1002);
-  play_round(61 * SECOND);
-  assert_true(watch_is_idle());
-  create_usual(0, NULL);
-  set_time_of_directory(1003);
-  play_round(SECOND);
-  assert_false(watch_is_idle());
-  end_producer(0);
-  set_time_of_directory(1004);
-  play_round(SECOND);
-  assert_false(watch_is_idle());
-}
-
-TEST(the_board_alone_needs_no_rounds) {
-  char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/board.0123456789abcdef",
-           getenv("PERCORE_RUNTIME_DIR"));
-  write_file(path);
-  set_time_of_directory(1000);
-  begin_watch("");
-  assert_true(watch_is_idle());
-}
-
 static void start_in(const char *folder, const char *lines) {
   char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/%s", getenv("PERCORE_RUNTIME_DIR"), folder);
   setenv("PERCORE_RUNTIME_DIR", path, true);
   start_watch(lines);
-}
-
-TEST(without_a_directory_no_rounds_are_needed) {
-  start_in("nowhere", "");
-  assert_true(watch_is_idle());
-}
-
-TEST(for_configured_regions_rounds_are_needed_even_without_a_directory) {
-  start_in("nowhere", "<Region \"unit\">\n</Region>");
-  assert_false(watch_is_idle());
 }
 
 TEST(why_a_directory_cannot_be_read_is_logged_once) {

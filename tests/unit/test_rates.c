@@ -152,30 +152,6 @@ TEST(a_reused_row_does_not_inherit_earlier_counts) {
   assert_near(value_of("new", "packets", 2), 0, 1e-9);
 }
 
-static void remove_port(uint32_t row) {
-  assert_return_code(percore_row_remove(fixture.region, PORT, row,
-                                        PERCORE_NO_UPDATE_IN_FLIGHT),
-                     0);
-}
-
-TEST(rows_that_take_the_places_of_others_are_counted_and_growth_is_not) {
-  remove_port(add_port("gone"));
-  open_rates((struct rates_options){0});
-  look(1);
-  assert_nan(fixture.rates.replaced_per_s);
-  uint32_t a = add_port("a"), b = add_port("b");
-  look(1);
-  assert_near(fixture.rates.replaced_per_s, 0, 1e-9);
-  remove_port(a);
-  remove_port(b);
-  remove_port(add_port("c"));
-  add_port("d");
-  look(0.5);
-  assert_near(fixture.rates.replaced_per_s, 2 / 0.5, 1e-9);
-  look(1);
-  assert_near(fixture.rates.replaced_per_s, 0, 1e-9);
-}
-
 TEST(a_row_that_changes_at_a_read_keeps_its_past) {
   const struct region_table *table = &fixture.region->tables[PORT + 1];
   uint32_t row = add_port("eth0");

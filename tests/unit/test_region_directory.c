@@ -487,20 +487,10 @@ static const char *file_with(const struct bytes *bytes) {
   return name;
 }
 
-static bool accept_all(uid_t uid, void *argument) {
-  (void)uid;
-  (void)argument;
-  return true;
-}
-
 static int open_view(struct region_view *view, const struct bytes *bytes,
                      struct region_allowance *allowance) {
-  const struct region_view_request request = {.dir =
-                                                  getenv("PERCORE_RUNTIME_DIR"),
-                                              .name = file_with(bytes),
-                                              .allowance = allowance,
-                                              .accepts = accept_all};
-  return region_view_open(view, &request, &fault);
+  return region_view_open(view, getenv("PERCORE_RUNTIME_DIR"), file_with(bytes),
+                          allowance, &fault);
 }
 
 static int rewrite(const struct region_view *view, const void *bytes,
@@ -567,12 +557,6 @@ TEST(a_file_that_may_have_holes_is_not_mapped) {
   region_view_close(&view);
 }
 
-static bool give_away(uid_t uid, void *argument) {
-  (void)uid;
-  (void)argument;
-  return true;
-}
-
 TEST(a_file_of_another_user_is_not_mapped) {
   struct bytes bytes = make_populated();
   struct region_view view;
@@ -583,11 +567,9 @@ TEST(a_file_of_another_user_is_not_mapped) {
     print_message("not tested: only root can give a file away\n");
     skip();
   }
-  const struct region_view_request request = {.dir =
-                                                  getenv("PERCORE_RUNTIME_DIR"),
-                                              .name = strrchr(path, '/') + 1,
-                                              .accepts = give_away};
-  assert_return_code(region_view_open(&view, &request, &fault), 0);
+  assert_return_code(region_view_open(&view, getenv("PERCORE_RUNTIME_DIR"),
+                                      strrchr(path, '/') + 1, NULL, &fault),
+                     0);
   assert_int_equal(view.file.owner, 65534);
   assert_null(view.map);
   region_view_close(&view);

@@ -99,7 +99,9 @@ REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
    * lost), and the attempt counts as refused. */
   assert_fails(attach_thread(region, "d", 1, &slots[3]), ENOSPC);
   percore_poll(slots[3], 1, 0);
-  assert_int_equal(region_reader_attach_refused(reader), 1);
+  struct region_refusals refusals;
+  region_reader_refusals(reader, &refusals);
+  assert_int_equal(refusals.attaches, 1);
   /* A thread of the same core takes the slot again. */
   assert_return_code(percore_detach(slots[2]), 0);
   assert_return_code(attach_thread(region, "e", 1, &slots[2]), 0);

@@ -153,18 +153,6 @@ TEST(the_order_of_the_rows_is_said_where_no_colour_shows_it) {
   assert_non_null(strstr(page, heading));
 }
 
-TEST(a_table_is_marked_if_its_rows_replace_others) {
-  struct rates *rates = &fixture.rates[1];
-  assert_null(strstr(page_of(&fixture, (struct screen){0}), "replaced"));
-  rates->replaced_per_s = 0.5;
-  assert_non_null(strstr(page_of(&fixture, (struct screen){0}),
-                         "port: 3 rows, 0.50 replaced/s\n"));
-  rates->replaced_per_s = 2000;
-  assert_non_null(strstr(page_of(&fixture, (struct screen){0}),
-                         "port: 3 rows, 2000 replaced/s: new names fill data "
-                         "stores, see MaxNewRows in collectd-percore(5)\n"));
-}
-
 TEST(a_long_name_is_shortened_and_shifts_no_column) {
   static const char name[] =
       "10.98.0.1-10.98.0.2-35424-9999-17-and-more-and-more";
