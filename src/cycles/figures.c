@@ -3,7 +3,6 @@
 #include "aggregate.h"
 #include "cpuidle.h"
 #include "engine_private.h"
-#include "schedstat.h"
 #include "totals.h"
 
 #include <errno.h>
@@ -26,9 +25,6 @@ struct core_windows {
   uint64_t averaged_ns;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
-  /* The last run time in /proc/schedstat; read_ns is 0 before the first
-   * reading. */
-  uint64_t read_ns, run_ns;
 };
 
 struct figures {
@@ -36,8 +32,6 @@ struct figures {
   const struct engine *engine;
   struct loadavg run_queue[LOADAVG_PERIODS];
   uint64_t run_queue_ns;
-  struct schedstat schedstat;
-  bool has_schedstat;           /* schedstat was read in this interval */
   struct softirq_time *softirq; /* NULL: not wanted, or not available */
   /* Pages that are never written take no memory. */
   struct core_windows windows[CORES_MAX];
@@ -87,7 +81,6 @@ struct figures *figures_open(const struct figures_options *options,
 void figures_close(struct figures *figures) {
   if (figures == NULL)
     return;
-  schedstat_free(&figures->schedstat);
   softirq_time_close(figures->softirq);
   free(figures);
 }
@@ -247,34 +240,6 @@ static void cstates_interval(const struct figures *figures,
   windows->cpuidle_ns = now_ns;
 }
 
-static void schedstat_interval(const struct figures *figures,
-                               struct core_windows *windows,
-                               struct core_figures *core) {
-  const struct schedstat *stat = &figures->schedstat;
-  core->running = NAN;
-  if (!figures->has_schedstat || !core->online ||
-      !core_set_has(&stat->cores, core->core)) {
-    windows->read_ns = 0;
-    return;
-  }
-  uint64_t run_ns = stat->run_ns[core->core];
-  uint64_t now_ns = figures->engine->time_ns;
-  double wall_ns = (double)(now_ns - windows->read_ns);
-  if (windows->read_ns != 0 && run_ns >= windows->run_ns)
-    core->running = ratio((double)(run_ns - windows->run_ns), wall_ns);
-  windows->run_ns = run_ns;
-  windows->read_ns = now_ns;
-}
-
-/* Reads the files and maps that each describe all cores. */
-static void read_files(struct figures *figures) {
-  figures->has_schedstat =
-      figures->options.schedstat &&
-      schedstat_read(&figures->schedstat, figures->engine->options.machine) ==
-          0;
-  softirq_time_read(figures->softirq);
-}
-
 /* ---------------------------------------------------------------------------
  * An interval: all figures of a core
  */
@@ -309,7 +274,6 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   if (source_is_counter(state->source))
     core->counter_running = between_0_and_1(state->multiplexed);
   cstates_interval(figures, windows, core);
-  schedstat_interval(figures, windows, core);
   core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;
   windows->load = core->load;
@@ -394,7 +358,7 @@ struct snapshot *figures_interval(struct figures *figures) {
   snapshot->cores = calloc(len > 0 ? len : 1, sizeof(*snapshot->cores));
   if (snapshot->cores == NULL)
     goto failed;
-  read_files(figures);
+  softirq_time_read(figures->softirq);
   for (size_t i = 0; i < len; i++) {
     core_interval(figures, &figures->windows[states[i].number], &states[i],
                   &snapshot->cores[i]);

@@ -21,7 +21,6 @@ struct figures_group {
 
 struct figures_options {
   bool cstates;
-  bool schedstat; /* core_figures.running */
   bool softirq;
   const struct figures_group *groups; /* must outlive the figures */
   size_t groups_len;
@@ -67,7 +66,6 @@ struct core_figures {
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
-  double running;      /* share of time in which tasks ran, by the scheduler */
   struct softirq_shares softirq;
   double counter_running; /* time_running / time_enabled of the source */
   struct cpuidle cstates;

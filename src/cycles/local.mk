@@ -29,7 +29,6 @@ libcycles_la_SOURCES = \
 	src/cycles/proof.c src/cycles/proof.h \
 	src/cycles/sampler.c src/cycles/sampler.h \
 	src/cycles/sampling_thread.c src/cycles/sampling_thread.h \
-	src/cycles/schedstat.c src/cycles/schedstat.h \
 	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/softirq_time.c src/cycles/softirq_time.h \
 	src/cycles/source.h \

@@ -302,8 +302,8 @@ bool machine_is_ours(const char *sysroot) {
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
-/* The largest file that is read is /proc/schedstat: a mask of all cores for
- * each core and scheduling domain, 60 MiB for 8192 cores with three domains. */
+/* The largest file that is read is the type information of the kernel, usually
+ * less than 8 MiB. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
 ssize_t machine_read_long(const struct machine *machine, const char *path,

@@ -24,10 +24,6 @@ static double not_idle(const struct core_figures *core) {
   return core->columns + core->steal + 1 - core->columns_sum;
 }
 
-static double run_time(const struct core_figures *core) {
-  return core->running;
-}
-
 static double outside_cstates(const struct core_figures *core) {
   double load = core->cstates.states_len > 0 ? 1 : NAN;
   for (int i = 0; i < core->cstates.states_len; i++)
@@ -47,8 +43,6 @@ static const struct method {
     {"stat_share", "/proc/stat busy / sum (as top does)", columns_of_sum,
      NO_STAT},
     {"stat_not_idle", "1 - (idle+iowait) / wall", not_idle, NO_STAT},
-    {"schedstat", "/proc/schedstat run time", run_time,
-     "this kernel is built without CONFIG_SCHEDSTATS"},
     {"cpuidle", "1 - cpuidle time", outside_cstates,
      "this machine has no cpuidle driver"},
     {"percore", "percore", percore,

@@ -297,13 +297,11 @@ static void check_space(struct doctor *doctor) {
 static void check_unreadable(struct doctor *doctor,
                              const struct listed *listed) {
   char why[LISTED_WHY_SIZE];
-  int error = listed_reason(why, listed);
+  int error = listed_why(why, listed);
   bool is_harmless = error == EACCES || error == EPERM;
-  const char *advice = target_advice(error);
-  if (advice[0] == '\0')
-    advice = "percore regions NAME says what is wrong with it";
   doctor_say(doctor, REGIONS, "file",
-             is_harmless ? VERDICT_NOTE : VERDICT_MISSING, advice, "%s: %s",
+             is_harmless ? VERDICT_NOTE : VERDICT_MISSING,
+             "percore regions NAME says what is wrong with it", "%s: %s",
              listed->name, why[0] != '\0' ? why : "no answer");
 }
 

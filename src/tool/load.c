@@ -237,7 +237,7 @@ static int load_run(const struct load_options *options,
       .any_source = strcmp(options->source, "auto") == 0};
   struct sampler_options sampler_options = {
       .engine = engine_options(options, machine, journal),
-      .figures = {.cstates = options->compare, .schedstat = options->compare},
+      .figures = {.cstates = options->compare},
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
       .sample_interval_ns = sample_interval_ns(options->interval_s),
       .from_start = true,

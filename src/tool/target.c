@@ -60,21 +60,6 @@ int target_no_table(const char *command,
  * Why there is no region
  */
 
-const char *target_advice(int error) {
-  static const struct {
-    int error;
-    const char *advice;
-  } known[] = {
-      {EACCES, "run as root or as a member of the file's group (percore)"},
-      {ECONNRESET, "its producer has ended: start it again"},
-      {EMFILE, "raise the limit of open files (ulimit -n)"},
-  };
-  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-    if (known[i].error == error)
-      return known[i].advice;
-  return "";
-}
-
 int target_say_absent(const char *command, const char *region) {
   return say_failure(command,
                      "there is no region %s in %s: 'percore regions' lists "
@@ -258,22 +243,31 @@ const char *listed_state(const struct listed *listed) {
   return error == ENOENT || error == ECONNRESET ? "gone" : "refused";
 }
 
-int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
-  struct region_reader *reader = listed->reader;
-  reason[0] = '\0';
-  if (reader == NULL) {
-    snprintf(reason, LISTED_WHY_SIZE, "%s", listed->fault);
-    return EINVAL;
+/* What helps if a region cannot be read for this reason; NULL: unknown. */
+static const char *advice_for(int error) {
+  switch (error) {
+  case EACCES:
+    return "run as root or as a member of the file's group (percore)";
+  case ECONNRESET:
+    return "its producer has ended: start it again";
+  case EMFILE:
+    return "raise the limit of open files (ulimit -n)";
+  default:
+    return NULL;
   }
-  if (region_reader_directory(reader) != NULL)
-    return 0;
-  const struct region_fault *fault = region_reader_fault(reader);
+}
+
+/* Writes why a region cannot be read. */
+static int why_refused(char why[LISTED_WHY_SIZE],
+                       const struct region_fault *fault) {
   char line[REGION_FAULT_LINE];
+  const char *advice = advice_for(fault->error);
   bool has_rule = fault->rule != REGION_NO_RULE;
   region_fault_text(fault, line);
-  snprintf(reason, LISTED_WHY_SIZE, "%s%s%s%s", line, has_rule ? " (rule " : "",
-           region_rule_name(fault->rule),
-           has_rule ? " of percore-region(7))" : "");
+  snprintf(why, LISTED_WHY_SIZE, "%s%s%s%s%s%s", line,
+           has_rule ? " (rule " : "", region_rule_name(fault->rule),
+           has_rule ? " of percore-region(7))" : "", advice != NULL ? ": " : "",
+           advice != NULL ? advice : "");
   return fault->error;
 }
 
@@ -293,12 +287,15 @@ static void why_of_producer(char why[LISTED_WHY_SIZE],
     (void)region_rows_refused(why, LISTED_WHY_SIZE, &refusals);
 }
 
-void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed) {
-  int error = listed_reason(why, listed);
-  size_t used = strlen(why);
-  const char *advice = target_advice(error);
-  if (error == 0)
-    why_of_producer(why, listed);
-  else if (advice[0] != '\0')
-    snprintf(why + used, LISTED_WHY_SIZE - used, ": %s", advice);
+int listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed) {
+  why[0] = '\0';
+  if (listed->reader == NULL) {
+    snprintf(why, LISTED_WHY_SIZE, "%s", listed->fault);
+    return EINVAL;
+  }
+  const struct region_fault *fault = region_reader_fault(listed->reader);
+  if (region_reader_directory(listed->reader) == NULL && fault->error != 0)
+    return why_refused(why, fault);
+  why_of_producer(why, listed);
+  return 0;
 }

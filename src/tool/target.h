@@ -38,10 +38,6 @@ void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
 #define SIZE_TEXT_SIZE 32
 void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 
-/* Returns advice for a reading that failed with this errno, or "" if
- * percore has no advice for it. */
-const char *target_advice(int error);
-
 /* ---------------------------------------------------------------------------
  * All regions
  */
@@ -86,14 +82,10 @@ bool listed_is_own(const struct listed *listed);
  * read for another reason). */
 const char *listed_state(const struct listed *listed);
 
-/* Writes why a region cannot be read, and returns the errno of the failure,
- * which may be 0 if the producer does not answer. If the region can be read,
- * writes "" and returns 0. */
+/* Writes what is wrong with a region and what to do about it, or "" if nothing
+ * is. Returns the errno for which the region cannot be read; 0: it can be, or
+ * the producer does not answer. */
 #define LISTED_WHY_SIZE (REGION_FAULT_LINE + 128)
-int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed);
-
-/* Writes what is wrong with a region and what to do about it. Writes "" if
- * nothing is wrong. */
-void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed);
+int listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed);
 
 #endif

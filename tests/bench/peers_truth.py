@@ -26,8 +26,7 @@ MISSING = []
 WINDOWS = (0.2, 1, 10)
 START_S, SETTLE_S, END_S = 12, 1, 0.2  # seconds without a load, and of each load not compared
 SOURCES = ("auto", "mperf", "ref-cycles", "bpf", "idle")
-METHODS = {"percore": "percore", "cpuidle": "outside of idle states (cpuidle)",
-           "schedstat": "run time of tasks (schedstat)"}  # of percore load --compare
+METHODS = {"percore": "percore", "cpuidle": "outside of idle states (cpuidle)"}  # of percore load --compare
 CPU = "<Plugin cpu>\nReportByState false\nValuesPercentage true\n</Plugin>"
 
 

@@ -6,8 +6,7 @@ CYCLES_REPLAYS = \
 	tests/fuzz/replay_perf_event \
 	tests/fuzz/replay_topology \
 	tests/fuzz/replay_cpuidle \
-	tests/fuzz/replay_engine \
-	tests/fuzz/replay_schedstat
+	tests/fuzz/replay_engine
 check_PROGRAMS += $(CYCLES_REPLAYS)
 TESTS += $(CYCLES_REPLAYS)
 fuzz_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
@@ -26,10 +25,7 @@ tests_fuzz_replay_cpuidle_LDADD = $(fuzz_ldadd)
 tests_fuzz_replay_engine_SOURCES = tests/fuzz/fuzz_engine.c
 tests_fuzz_replay_engine_CPPFLAGS = $(fuzz_cppflags)
 tests_fuzz_replay_engine_LDADD = $(fuzz_ldadd)
-tests_fuzz_replay_schedstat_SOURCES = tests/fuzz/fuzz_schedstat.c
-tests_fuzz_replay_schedstat_LDADD = $(fuzz_ldadd)
 endif
 EXTRA_DIST += tests/fuzz/corpus_core_set tests/fuzz/corpus_procstat \
 	tests/fuzz/corpus_perf_event tests/fuzz/corpus_topology \
-	tests/fuzz/corpus_cpuidle tests/fuzz/corpus_engine \
-	tests/fuzz/corpus_schedstat
+	tests/fuzz/corpus_cpuidle tests/fuzz/corpus_engine

@@ -6,7 +6,6 @@ CYCLES_TESTS = \
 	tests/unit/test_procstat \
 	tests/unit/test_perf_event \
 	tests/unit/test_topology \
-	tests/unit/test_schedstat \
 	tests/unit/test_schedule \
 	tests/unit/test_source \
 	tests/unit/test_cpuidle \
@@ -51,7 +50,6 @@ tests_unit_test_loadavg_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_procstat_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_perf_event_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_LDADD = $(CYCLES_TEST_LDADD)
-tests_unit_test_schedstat_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_schedule_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_source_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)

@@ -28,12 +28,11 @@ static void run_second(struct comparison *it) {
  * Its cores are busy for 75 % of the time, of which the busy columns of
  * /proc/stat see a fifth. */
 static struct comparison compare(int cores) {
-  const struct figures_options figures = {.cstates = true, .schedstat = true};
+  const struct figures_options figures = {.cstates = true};
   struct comparison it = {.fake = fake_machine_new(cores)};
   fake_machine_load(it.fake, 0.75);
   for (int core = 0; core < cores; core++)
     it.fake->cores[core].seen = 0.15;
-  it.fake->cpuidle_states = 2;
   struct engine_options options = {.machine = &it.fake->machine,
                                    .source = SOURCE_IDLE};
   assert_int_equal(engine_open(&it.engine, &options), 0);
@@ -69,13 +68,11 @@ TEST(methods_are_side_by_side_and_an_unavailable_one_says_why) {
             "A  /proc/stat busy columns / wall\n"
             "B  /proc/stat busy / sum (as top does)\n"
             "C  1 - (idle+iowait) / wall\n"
-            "D  /proc/schedstat run time: this kernel is built without "
-            "CONFIG_SCHEDSTATS\n"
-            "E  1 - cpuidle time\n"
-            "F  percore, source idle\n"
-            "load %       A      B      C      D      E      F\n"
-            "      0   15.0   37.5   75.0      -   75.0   75.0\n"
-            "      1   15.0   37.5   75.0      -   75.0   75.0\n");
+            "D  1 - cpuidle time: this machine has no cpuidle driver\n"
+            "E  percore, source idle\n"
+            "load %       A      B      C      D      E\n"
+            "      0   15.0   37.5   75.0      -   75.0\n"
+            "      1   15.0   37.5   75.0      -   75.0\n");
   end(&it);
 }
 
@@ -129,10 +126,10 @@ TEST(the_json_comparison_names_the_missing_method_and_its_reason) {
       yajl_tree_get(methods->u.array.values[3],
                     (const char *[]){"unavailable", NULL}, yajl_t_string);
   assert_non_null(why);
-  assert_non_null(strstr(why->u.string, "CONFIG_SCHEDSTATS"));
+  assert_non_null(strstr(why->u.string, "no cpuidle driver"));
   yajl_val cores =
       yajl_tree_get(tree, (const char *[]){"cores", NULL}, yajl_t_array);
-  const char *missing[] = {"load", "schedstat", NULL};
+  const char *missing[] = {"load", "cpuidle", NULL};
   assert_true(YAJL_IS_NULL(
       yajl_tree_get(cores->u.array.values[1], missing, yajl_t_any)));
   const char *busy[] = {"load", "stat_busy", NULL};

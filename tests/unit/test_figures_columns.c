@@ -314,21 +314,6 @@ TEST(a_frequency_that_is_asked_for_in_vain_is_reported_once) {
   figures_play_end(&it);
 }
 
-TEST(the_run_time_of_tasks_comes_from_schedstat) {
-  FIGURES_PLAY(2, 0.3);
-  it.options.schedstat = true;
-  fake_machine_file(it.play.fake, "/proc/schedstat",
-                    "version 17\ncpu0 0 0 0 0 0 0 9 1000000000 10\n");
-  start(&it);
-  fake_machine_file(it.play.fake, "/proc/schedstat",
-                    "version 17\ncpu0 0 0 0 0 0 0 2500000009 16000000000 70\n");
-  struct snapshot *snapshot = figures_play_seconds(&it, 10);
-  assert_near(snapshot->cores[0].running, 0.25, 1e-9);
-  fake_machine_remove(it.play.fake, "/proc/schedstat");
-  snapshot = figures_play_seconds(&it, 1);
-  assert_nan(snapshot->cores[0].running);
-}
-
 /* On arm64, /proc/cpuinfo does not show whether the machine has a hypervisor.
  */
 TEST(stolen_time_reveals_a_hypervisor) {
