@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	contrib/producers/module.c \
 	contrib/producers/packet.c \
 	contrib/producers/percore.py \
+	contrib/producers/region.c \
 	contrib/producers/udp.cc \
 	contrib/producers/udp.py \
 	contrib/producers/udp.rs \
