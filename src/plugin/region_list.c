@@ -28,13 +28,6 @@
  * Files
  */
 
-static uint64_t key_of(const char *file) {
-  uint64_t key = UINT64_C(14695981039346656037);
-  for (; *file != '\0'; file++)
-    key = (key ^ (unsigned char)*file) * UINT64_C(1099511628211);
-  return key;
-}
-
 /* If there is no memory, lists the directory again in the next round. */
 static void *get_memory(struct region_watch *watch, size_t size) {
   void *memory = calloc(1, size);
@@ -47,9 +40,7 @@ static void *get_memory(struct region_watch *watch, size_t size) {
 static struct region_producer **find_file(struct region_watch *watch,
                                           const char *file) {
   struct region_producer **link = &watch->producers;
-  uint64_t key = key_of(file);
-  while (*link != NULL &&
-         ((*link)->key != key || strcmp((*link)->file, file) != 0))
+  while (*link != NULL && strcmp((*link)->file, file) != 0)
     link = &(*link)->next;
   return link;
 }
@@ -262,7 +253,6 @@ static void make_producer(struct region_watch *watch,
   }
   *producer = (struct region_producer){.watch = watch,
                                        .instance = instance,
-                                       .key = key_of(file),
                                        .inode = status->st_ino,
                                        .uid = status->st_uid,
                                        .reader = reader,

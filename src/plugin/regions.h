@@ -289,7 +289,6 @@ struct region_producer {
   /* NULL: its last counts were read, or it was refused */
   struct region_instance *instance;
   char file[NAME_MAX + 1];
-  uint64_t key; /* of the file's name */
   ino_t inode;
   uid_t uid;
   struct region_reader *reader;            /* NULL: the same */

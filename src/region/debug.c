@@ -46,6 +46,15 @@ struct place {
   bool in_slot;
 };
 
+static __attribute__((noreturn)) void fail_of_slot(bool of_parent,
+                                                   bool has_owner) {
+  fail("%s", of_parent ? "this child of fork(2) has not attached: call "
+                         "percore_attach in it"
+             : has_owner
+                 ? "the slot belongs to another thread: attach each thread"
+                 : "the slot has been detached");
+}
+
 /* Finds the slot, or fails if the thread does not hold it. Returns false if the
  * slot is a sink. */
 static bool find_slot(struct place *place, uint64_t *offset) {
@@ -58,11 +67,8 @@ static bool find_slot(struct place *place, uint64_t *offset) {
   *offset %= region->block_stride;
   if (region_slot_is_own(region, place->slot))
     return true;
-  if (region_slot_is_of_parent(region, place->slot))
-    fail("this child of fork(2) has not attached: call percore_attach in it");
-  fail("%s", region_slot_has_owner(region, place->slot)
-                 ? "the slot belongs to another thread: attach each thread"
-                 : "the slot has been detached");
+  fail_of_slot(region_slot_is_of_parent(region, place->slot),
+               region_slot_has_owner(region, place->slot));
 }
 
 /* Finds the row that begins at an offset. Returns false for row 0, which is a
@@ -86,20 +92,6 @@ static bool find_row(struct place *place, uint64_t offset) {
   fail("these are not the cells of a row: is the table one of this region?");
 }
 
-/* Returns false if the address is that of a sink, or cannot be looked up. */
-static bool find(struct place *place, const void *address) {
-  if (!region_find(address, &place->region))
-    return false;
-  if (place->region == NULL)
-    fail("no region has these cells: it has been destroyed, or the handle has "
-         "not been made");
-  if (place->region->is_sink)
-    return false;
-  uint64_t offset =
-      (uint64_t)((const unsigned char *)address - place->region->map);
-  return find_slot(place, &offset) && find_row(place, offset);
-}
-
 /* ---------------------------------------------------------------------------
  * What may be done with it
  */
@@ -121,6 +113,24 @@ static void check_row(const struct place *place) {
     fail("row %u of table %s has been removed", place->row, table);
 }
 
+/* Finds the row of an update. Returns false if the address is that of a sink,
+ * or cannot be looked up. */
+static bool find_live(struct place *place, const void *cells) {
+  if (!region_find(cells, &place->region))
+    return false;
+  if (place->region == NULL)
+    fail("no region has these cells: it has been destroyed, or the handle has "
+         "not been made");
+  if (place->region->is_sink)
+    return false;
+  uint64_t offset =
+      (uint64_t)((const unsigned char *)cells - place->region->map);
+  if (!find_slot(place, &offset) || !find_row(place, offset))
+    return false;
+  check_row(place);
+  return true;
+}
+
 static const struct region_field *field_of(const struct place *place,
                                            uint32_t column) {
   const struct region_table *table = place->table;
@@ -138,9 +148,8 @@ void percore_debug_cell_(const void *cells, uint32_t column, int is_set) {
   struct place place;
   if (column >= PERCORE_MAX_COLUMNS)
     fail("there is no such cell: column %u", column);
-  if (!find(&place, cells))
+  if (!find_live(&place, cells))
     return;
-  check_row(&place);
   const struct region_field *field = field_of(&place, column);
   bool is_level = field->kind == PERCORE_GAUGE || field->kind == PERCORE_STATE;
   if (is_level != (is_set != 0))
@@ -152,9 +161,8 @@ void percore_debug_cell_(const void *cells, uint32_t column, int is_set) {
 
 void percore_debug_observe_(const void *cells, uint32_t field) {
   struct place place;
-  if (!find(&place, cells))
+  if (!find_live(&place, cells))
     return;
-  check_row(&place);
   const char *table = string_at(&place, place.table->name);
   if (field >= place.table->field_count)
     fail("table %s has no field %u", table, field);
@@ -177,8 +185,7 @@ percore_table_t percore_debug_table_(percore_slot_t slot, uint32_t table) {
 
 void percore_debug_row_(const void *cells) {
   struct place place;
-  if (find(&place, cells))
-    check_row(&place);
+  (void)find_live(&place, cells);
 }
 
 void percore_debug_slot_(const void *address) {
@@ -193,11 +200,7 @@ void percore_debug_slot_(const void *address) {
   uint64_t holder = __atomic_load_n(&seat->thread, __ATOMIC_RELAXED);
   if (holder == region_thread_number())
     return;
-  if (seat->is_of_parent)
-    fail("this child of fork(2) has not attached: call percore_attach in it");
-  fail("%s", holder != 0
-                 ? "the slot belongs to another thread: attach each thread"
-                 : "the slot has been detached");
+  fail_of_slot(seat->is_of_parent, holder != 0);
 }
 
 /* Threads share the sequence words of sinks, and of row 0. */

@@ -53,15 +53,8 @@ static const union {
   } all;
 } sink_place = {
     .all = {.sequence = (uintptr_t)sink.sequence,
-#define ONE                                                                    \
-  { 0, 0, 1 }
-#define FOUR ONE, ONE, ONE, ONE
-#define SIXTEEN FOUR, FOUR, FOUR, FOUR
-#define MANY SIXTEEN, SIXTEEN, SIXTEEN, SIXTEEN
-            .shapes = {MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,
-                       MANY, MANY, MANY, MANY, MANY, MANY, MANY}},
+            .shapes = {[0 ... REGION_MAX_TABLE_FIELDS - 1] = {0, 0, 1}}},
 };
-_Static_assert(REGION_MAX_TABLE_FIELDS == 16 * 64, "");
 
 static percore_table_t sink_table(void) {
   return (percore_table_t){.rows = (unsigned char *)sink.cells,

@@ -26,9 +26,6 @@ static int open_reader(struct region_reader **opened,
     return -1;
   if (options != NULL)
     reader->options = *options;
-  const char *dir = reader->options.runtime_dir;
-  if (dir == NULL)
-    dir = region_runtime_dir();
   reader->view.file.fd = -1;
   reader->title = *title;
   reader->is_fixed = file != NULL;
@@ -36,14 +33,13 @@ static int open_reader(struct region_reader **opened,
     free(reader);
     return region_failed(ENAMETOOLONG);
   }
-  reader->dir = strdup(dir);
+  reader->dir = strdup(region_runtime_dir());
   if (reader->dir == NULL) {
     free(reader);
     return -1;
   }
   if (file != NULL)
     strcpy(reader->file, file);
-  reader->options.runtime_dir = NULL; /* the caller owns it and may free it */
   *opened = reader;
   return 0;
 }

@@ -26,7 +26,6 @@
 struct region_reader;
 
 struct region_reader_options {
-  const char *runtime_dir; /* NULL: use region_runtime_dir() */
   /* True: forked children do not inherit the mapping. */
   bool keep_from_children;
 };

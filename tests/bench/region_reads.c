@@ -170,11 +170,11 @@ static int begin(struct bench *bench, const char *dir,
                                 .max_rows = CELLS / columns / copies,
                                 .flags = PERCORE_NO_RESET};
   struct percore_options options = {.runtime_dir = dir, .cores = SLOTS};
-  struct region_reader_options reading = {.runtime_dir = dir};
   uint32_t cells = storage == PERCORE_PER_CORE ? REGION_TILE_CELLS_PER_CORE
                                                : REGION_TILE_CELLS;
   for (uint32_t c = 0; c < columns; c++)
     fields[c] = (struct percore_field){.name = names[c]};
+  setenv("PERCORE_RUNTIME_DIR", dir, true); /* for the reader */
   bench->rows = table.max_rows;
   bench->copies = copies;
   if (create_region(&bench->region, "bench", &table, 1, &options) != 0 ||
@@ -185,7 +185,7 @@ static int begin(struct bench *bench, const char *dir,
   }
   for (uint32_t row = 0; row < bench->rows; row++)
     percore_row_add_at(bench->region, 0, row, NULL, row);
-  if (region_reader_open(&bench->reader, "bench", NULL, &reading) != 0 ||
+  if (region_reader_open(&bench->reader, "bench", NULL, NULL) != 0 ||
       region_reader_refresh(bench->reader) != REGION_CAME ||
       region_tile_init(&bench->tile, bench->reader, 1, cells / columns,
                        REGION_WANT_BIRTHS) != 0) {
