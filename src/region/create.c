@@ -184,33 +184,54 @@ static int fill_file(struct percore_region *region,
   return begin_tables(region);
 }
 
-/* Makes the file, and enters the region in the list. No other thread forks
- * meanwhile: a child would have the descriptor, too, and as long as it has, the
- * file is locked. */
+/* Enters the region in the list as soon as a child would have its memory. No
+ * other thread forks meanwhile: a child would have the descriptor, too, and as
+ * long as it has, the file is locked. */
+static int map_and_fill(struct percore_region *region, struct region_plan *plan,
+                        struct region_new_file *file) {
+  pthread_mutex_lock(&regions_mutex);
+  int rc = region_file_begin(file);
+  if (rc == 0)
+    rc = map_file(region, file->fd);
+  if (rc == 0 && region_file_lock(file))
+    plan->header.flags |= REGION_LOCK_TELLS;
+  region->header->flags = plan->header.flags;
+  if (rc == 0)
+    rc = fill_file(region, plan);
+  if (rc == 0) {
+    region->next = regions;
+    regions = region;
+  }
+  pthread_mutex_unlock(&regions_mutex);
+  return rc;
+}
+
+static void leave_list(const struct percore_region *region) {
+  struct percore_region **link = &regions;
+  while (*link != region)
+    link = &(*link)->next;
+  *link = region->next;
+}
+
+/* Changes the directory without the lock of the fork handlers: somebody else
+ * can hold the directory's lock for as long as it likes. */
 static int make_file(struct percore_region *region, struct region_plan *plan,
                      const char *dir, const char *name,
                      const struct percore_options *options) {
   struct region_new_file file;
-  int rc = -1;
-  pthread_mutex_lock(&regions_mutex);
   region_files_clean(dir, name);
   if (region_file_make(&file, dir, name, options->instance,
-                       options->all_users != 0) == 0) {
-    rc = map_file(region, file.fd);
-    if (rc == 0 && region_file_lock(&file))
-      plan->header.flags |= REGION_LOCK_TELLS;
-    region->header->flags = plan->header.flags;
-    if (rc == 0)
-      rc = fill_file(region, plan);
-    rc = region_file_finish(&file, rc == 0);
+                       options->all_users != 0) != 0)
+    return -1;
+  bool filled = map_and_fill(region, plan, &file) == 0;
+  int rc = region_file_finish(&file, filled);
+  if (filled && rc != 0) {
+    pthread_mutex_lock(&regions_mutex);
+    leave_list(region);
+    pthread_mutex_unlock(&regions_mutex);
   }
-  if (rc == 0) {
-    region->next = regions;
-    regions = region;
-  } else if (region->is_full) {
+  if (rc != 0 && region->is_full)
     errno = ENOSPC;
-  }
-  pthread_mutex_unlock(&regions_mutex);
   return rc;
 }
 
@@ -418,10 +439,7 @@ int percore_destroy(struct percore_region *region) {
   if (!end_region(region))
     return region_failed(EBUSY);
   pthread_mutex_lock(&regions_mutex);
-  struct percore_region **link = &regions;
-  while (*link != region)
-    link = &(*link)->next;
-  *link = region->next;
+  leave_list(region);
   free_region(region); /* no fork before it is unmapped */
   pthread_mutex_unlock(&regions_mutex);
   return 0;

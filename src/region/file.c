@@ -32,8 +32,9 @@ static void close_fd(int *fd) {
 
 int region_file_make(struct region_new_file *file, const char *dir,
                      const char *name, const char *instance, bool all_users) {
-  enum { FLAGS = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW };
+  enum { FLAGS = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW };
   uint64_t id;
+  int rc = -1;
   *file = (struct region_new_file){.dir = -1, .fd = -1, .name = "."};
   if (getrandom(&id, sizeof(id), 0) != sizeof(id) ||
       region_file_name(file->name + 1, sizeof(file->name) - 1, name, instance,
@@ -42,10 +43,17 @@ int region_file_make(struct region_new_file *file, const char *dir,
   file->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (file->dir >= 0)
     file->fd = openat(file->dir, file->name, FLAGS, USER_MODE);
-  if (file->fd >= 0 && fchmod(file->fd, all_users ? ALL_MODE : USER_MODE) == 0)
-    return 0;
-  (void)region_file_finish(file, false);
-  return -1;
+  if (file->fd >= 0)
+    rc = fchmod(file->fd, all_users ? ALL_MODE : USER_MODE);
+  close_fd(&file->fd);
+  if (rc != 0)
+    (void)region_file_finish(file, false);
+  return rc;
+}
+
+int region_file_begin(struct region_new_file *file) {
+  file->fd = openat(file->dir, file->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  return file->fd >= 0 ? 0 : -1;
 }
 
 /* Asks as a reader would. */

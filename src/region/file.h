@@ -21,9 +21,15 @@ struct region_new_file {
   char name[NAME_MAX + 1]; /* the later name, preceded by a dot */
 };
 
-/* Makes an empty file with a temporary name. Returns 0, or -1 with errno. */
+/* Makes an empty file with a temporary name, and closes it: who inherits this
+ * descriptor keeps no lock. Returns 0, or -1 with errno. */
 int region_file_make(struct region_new_file *file, const char *dir,
                      const char *name, const char *instance, bool all_users);
+
+/* Opens the file to map and lock it. No thread may fork until it is closed: the
+ * child would keep the lock. Unlike the calls before and after it, it does not
+ * wait for the lock of the directory. Returns 0, or -1 with errno. */
+int region_file_begin(struct region_new_file *file);
 
 /* Locks the mapped file and closes its descriptor. Returns true if another
  * opening of the file sees the lock, which an overlay does not let it. */

@@ -201,7 +201,7 @@ bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
 
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {
   if (!region->inherit)
-    return region->holders[s].thread != 0;
+    return __atomic_load_n(&region->holders[s].thread, __ATOMIC_RELAXED) != 0;
   uint64_t word = __atomic_load_n(&region->owners[s], __ATOMIC_ACQUIRE);
   return word != 0 && !is_over(own_word(), word, true);
 }

@@ -98,9 +98,9 @@ def ones(region, _):
 
 
 def flipped_bytes(region, chance):
+    size = region.directory_size
     for _ in range(3):
-        region.bytes[chance.randrange(region.directory_size)] ^= \
-            1 << chance.randrange(8)
+        region.bytes[chance.randrange(size)] ^= 1 << chance.randrange(8)
 
 
 def one_array(region, _):
@@ -157,20 +157,21 @@ def test_hostile_regions():
             Collectd(interval=INTERVAL) as collectd:
         model.do("core 0", ETH0, "run 0 100")
         regions = {"foreign": Region(runtime.content("good"))}
+        least = regions["foreign"].directory_size
         for number, change in enumerate(CHANGES):
             name = f"fake{chr(ord('a') + number)}"
             regions[name] = Region(runtime.content("model")).rename(name)
+            least = max(least, regions[name].directory_size)
             change(regions[name], chance)
         fakes = [Published(runtime.new_file(name), region.bytes)
                  for name, region in regions.items()]
-        maps = [(mmap.mmap(fake.fd, 0), region.directory_size)
-                for fake, region in zip(fakes, regions.values())]
+        maps = [mmap.mmap(fake.fd, 0) for fake in fakes]
         collectd.start()
         collectd.wait_for_value(GOOD)
         check_good(collectd, 5)
         before = descriptors_of(collectd)
         for _ in range(60):
-            for memory, least in maps:
+            for memory in maps:
                 for _ in range(200):
                     memory[chance.randrange(least, len(memory))] = \
                         chance.randrange(256)

@@ -28,7 +28,7 @@ tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDFLAGS = -Wl,--wrap=region_load_cells
 tests_unit_test_region_file_LDADD = $(REGION_TEST_LDADD)
-tests_unit_test_region_file_LDFLAGS = -Wl,--wrap=time
+tests_unit_test_region_file_LDFLAGS = -Wl,--wrap=time,--wrap=renameat
 tests_unit_test_region_handles_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=region_pause

@@ -92,6 +92,30 @@ TEST(creating_a_region_leaves_no_descriptor_and_no_thread) {
   assert_int_equal(files_in("/proc/self/fd", NULL), fds);
 }
 
+static int forks; /* how many children were started while a file was named */
+
+/* Whoever may write to the directory can keep this call waiting. */
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __wrap_renameat(int from_dir, const char *from, int to_dir,
+                    const char *to) {
+  pid_t child = fork();
+  if (child == 0)
+    _exit(0);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  forks++;
+  return __real_renameat(from_dir, from, to_dir, to);
+}
+
+TEST(a_program_can_fork_while_its_region_waits_for_the_directory) {
+  forks = 0;
+  alarm(10); /* a fork that waits waits for ever */
+  struct percore_region *region = unit_create();
+  alarm(0);
+  assert_int_equal(forks, 1);
+  unit_end(region);
+}
+
 TEST(a_region_that_cannot_be_made_leaves_no_file_and_no_descriptor) {
   const struct percore_options options = {.quiet = 1};
   struct rlimit before, none = {0};
