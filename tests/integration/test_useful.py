@@ -110,8 +110,7 @@ def watch_workers(seconds, programs):
         workers = [Workers(number, core, seconds, threads)
                    for number, threads in enumerate(programs)]
         for each in workers:
-            wait_for(lambda path=place.socket(each.name): os.path.exists(path),
-                     "a region")
+            wait_for(lambda name=each.name: place.files(name), "a region")
         tops = [subprocess.Popen(
             [f"{BUILD}/percore", "top", each.name, "-j", "-n", "1", "-t", "core",
              "-i", str(seconds - 1.5)], stdout=subprocess.PIPE, text=True)
