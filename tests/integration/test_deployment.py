@@ -156,11 +156,12 @@ def test_chroot():
 
 
 def test_filter():
-    """a thread that attaches before it installs a system call filter needs only
-    clock_gettime to count, and to add, reset and remove rows that are reserved"""
+    """a thread that attaches, and opens a table, before it installs a system call filter
+    needs only clock_gettime to count, and to add, reset and remove rows that are
+    reserved"""
     with Place() as place:
-        code, out, err = place.run("create", "attach", -1, "rows", "filter",
-                                   "count", "rows")
+        code, out, err = place.run("create", "attach", -1, "rows", "count",
+                                   "filter", "count", "rows")
         check((code, out[0], err) == (0, "filtered", ""), f"{code} {out} {err}")
 
 
