@@ -25,10 +25,10 @@ struct program {
   int listener, type;
   pthread_t thread;
   /* Writes what is sent instead of the n-th answer, from 0. */
-  void (*answer)(struct program *program, int fd, unsigned n);
+  void (*_Atomic answer)(struct program *program, int fd, unsigned n);
   const char *greeting;
   char question[256]; /* the last of all connections */
-  unsigned questions;
+  _Atomic unsigned questions;
   uint64_t since_tsc, total;
   int core;
 };
@@ -92,9 +92,7 @@ static void *serve(void *argument) {
     if (program->greeting != NULL)
       put(fd, "%s", program->greeting);
     while (recv(fd, program->question, sizeof(program->question), 0) > 0)
-      program->answer(
-          program, fd,
-          __atomic_fetch_add(&program->questions, 1, __ATOMIC_RELAXED));
+      program->answer(program, fd, program->questions++);
   }
   return NULL;
 }
