@@ -72,7 +72,9 @@ static void on_stop(int signal) {
 
 void stop_catch(void) {
   static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-  struct sigaction stop = {.sa_handler = on_stop}, before;
+  /* A page that is being written is written to its end. */
+  struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART},
+                   before;
   for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
     if (sigaction(signals[i], NULL, &before) == 0 &&
         before.sa_handler != SIG_IGN)
