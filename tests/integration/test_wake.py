@@ -308,7 +308,7 @@ def test_terminal():
         raise Skip(f"core {core} was hardly ever idle")
     check(status == 0, written)
     end = written.rsplit("\033[H\033[J", 1)[-1]
-    check("Latency, us" in end and "median" in end and
+    check("IntrLatency" in end and "median" in end and
           end.startswith(f"core {core}, method"), end)
     pages = re.sub(r"\033\[[?0-9;]*[A-Za-z]", "",
                    written.removesuffix("\033[H\033[J" + end))
