@@ -72,8 +72,8 @@ enum percore_find {
 };
 
 /* Returns the number of the table, of the field of a table, or of the row of a
- * table that has this name, or -1 if there is none. To find a table, `table` is
- * ignored. */
+ * table that has this name, or -1 if nothing has. When a table is sought,
+ * `table` is ignored. */
 int64_t percore_reader_find(struct percore_reader *reader,
                             enum percore_find what, uint32_t table,
                             const char *name);
@@ -99,7 +99,8 @@ double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
 
 #define PERCORE_NO_SLOT (-3)
 
-/* Returns the user who owns the region, or (unsigned)-1 if there is none. */
+/* Returns the user who owns the region's file, or (unsigned)-1 while the reader
+ * has no region. */
 unsigned percore_reader_uid(const struct percore_reader *reader);
 
 /* Returns the core that a slot counts for: PERCORE_NO_CORE, -1 if the slot has

@@ -32,8 +32,8 @@ struct softirq_shares {
 
 struct engine;
 
-/* Loads the programs, which run until softirq_time_close. If they cannot be
- * used, returns NULL, and the engine's journal says why. */
+/* Loads the BPF programs; they run until softirq_time_close. If that fails,
+ * returns NULL, and the engine's journal says why. */
 struct softirq_time *softirq_time_open(const struct engine *engine);
 void softirq_time_close(struct softirq_time *time); /* may be NULL, as below */
 

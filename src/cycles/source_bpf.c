@@ -78,8 +78,8 @@ static void unload_clock(struct engine *engine, struct source *source) {
   engine_say(engine, JOURNAL_INFO, "source bpf: %s", source->reason);
 }
 
-/* Sets clock_purpose, which lets the clock be loaded, only if the clock is
- * needed: loading it interrupts every core of the machine, and afterwards the
+/* Sets clock_purpose, so that the clock is loaded, but only if the clock is
+ * needed. Loading it interrupts every core of the machine, and afterwards the
  * clock runs in every interrupt. */
 void bpf_consider(struct engine *engine) {
   struct source *source = engine_source(engine, SOURCE_BPF);

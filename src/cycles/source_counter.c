@@ -354,10 +354,10 @@ int source_open(const struct source *source, struct perf_group *group,
                          source->events_len, pinned);
 }
 
-/* Opens the counter group and reads it once. Otherwise, a group that can be
- * opened but not read would be chosen, announced and given up again at every
- * attempt. A pinned group that did not receive its counter (-EBUSY) is
- * accepted, because read_failed handles that error. */
+/* Opens the counter group and reads it once, because a group that can be opened
+ * but not read would be chosen, announced and given up again at every attempt.
+ * A pinned group that did not receive its counter (-EBUSY) is accepted, because
+ * read_failed handles that error. */
 int counter_open(struct engine *engine, const struct core *core,
                  struct source *source, struct perf_group *group) {
   struct perf_reading reading;

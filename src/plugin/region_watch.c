@@ -240,8 +240,7 @@ static void warn_of_unknown_tables(const struct region_producer *producer) {
   }
 }
 
-/* True if the file of another user has taken the place of the one that was
- * met. */
+/* True if the file was replaced by one that belongs to another user. */
 static bool is_replaced(const struct region_producer *producer) {
   return region_reader_directory(producer->reader) != NULL &&
          region_reader_uid(producer->reader) != producer->uid;

@@ -31,7 +31,7 @@ static inline size_t region_growth_of_row(const struct region_growth *growth) {
  * Returns false if out of memory; nothing has changed then. */
 bool region_growth_resize(struct region_growth *growth, uint32_t rows);
 
-/* Forgets all copies but the first. */
+/* Keeps only the first copy of each row. */
 void region_growth_forget_copies(struct region_growth *growth);
 
 void region_growth_free(struct region_growth *growth);

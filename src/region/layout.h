@@ -1,9 +1,9 @@
 /* layout.h: the bytes of a region.
  *
  * The code in the folder region/ lets one process count events and other
- * processes read the counts. layout.h defines the format; writer.h is the
- * producer's side; file.h, directory.h and reader.h are the reader's
- * side. The folder must not depend on cycles/, plugin/ or tool/.
+ * processes read the counts. layout.h defines the format. Producers use
+ * writer.h; readers use file.h, directory.h and reader.h. The folder must not
+ * depend on cycles/, plugin/ or tool/.
  *
  * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
  * returns a pointer) with errno. A function that takes a struct region_fault

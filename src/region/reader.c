@@ -211,8 +211,8 @@ static bool is_named(const struct region_reader *reader, const char *name) {
 }
 
 /* Finds the newest file of the name whose producer is alive, or else the newest
- * of all that is newer than the one that was read last. Returns false and sets
- * the reader's fault if there is none. */
+ * of all that is newer than the one that was read last. If there is no such
+ * file, returns false and sets the reader's fault. */
 static bool find_file(struct region_reader *reader, char found[NAME_MAX + 1]) {
   bool found_alive = false, alive;
   uint64_t newest_ns = 0, start_ns;

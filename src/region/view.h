@@ -1,10 +1,10 @@
 /* view.h: the words of a region's file. Private to the files that read regions.
  *
- * A file is mapped if its user is trusted and its header says that the parts in
- * use have memory. Of any other file, words are read with pread(2), because its
- * user may truncate it, or punch holes into it, at any time: a load from a
- * mapping would then end this process, be charged for memory, or wait. The
- * users of a view do not know which way it is. */
+ * A file is mapped if its user is trusted and its header says that memory has
+ * been allocated for all parts in use. Any other file is read with pread(2),
+ * because its user may truncate it, or punch holes into it, at any time: a load
+ * from a mapping would then end this process, be charged for memory, or wait.
+ * The users of a view do not know which way it is. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
@@ -45,7 +45,8 @@ void region_view_close(struct region_view *view);
 int region_view_reopen(struct region_view *view, struct region_fault *fault);
 
 /* Loads words; those that cannot be read are 0, and set is_cut. `ahead` is the
- * end of the bytes that will be loaded soon. A word is never torn. */
+ * offset up to which more words will be loaded soon. Each word has a value that
+ * was stored in one piece. */
 void region_view_load(struct region_view *view, uint64_t offset, size_t count,
                       uint64_t ahead, uint64_t *values);
 

@@ -390,8 +390,8 @@ bool region_has_undecided(const struct percore_region *region);
  * threads sinks. */
 void region_seats_fork(struct percore_region *region);
 
-/* In such a child: returns a seat of the parent with which the child counts,
- * although it has attached no thread; NULL if there is none. */
+/* In such a child: returns a seat of the parent that the child uses to count
+ * without having attached a thread, or NULL if it uses none. */
 const struct seat *region_lost_in_child(const struct percore_region *region);
 void region_seats_free(struct percore_region *region);
 

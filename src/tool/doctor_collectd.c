@@ -138,11 +138,11 @@ static void check_rights_of(struct doctor *doctor,
     doctor_say(doctor, COLLECTD, "counters",
                VERDICT_NOTE, /* because Source may be "idle" */
                counts ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
-               "pid %s may %sread counters%s", collectd->pid,
-               counts ? "" : "not ", counts ? "" : ": it lacks CAP_PERFMON");
+               "pid %s can%s read counters%s", collectd->pid,
+               counts ? "" : "not", counts ? "" : ": it lacks CAP_PERFMON");
   doctor_say(doctor, COLLECTD, "regions", VERDICT_MISSING,
              reads ? NULL : EDIT "SupplementaryGroups=percore" RESTART,
-             "pid %s may %sread regions%s", collectd->pid, reads ? "" : "not ",
+             "pid %s can%s read regions%s", collectd->pid, reads ? "" : "not",
              reads ? "" : ": it is not in the group percore");
 }
 
