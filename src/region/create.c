@@ -83,8 +83,6 @@ static int map_file(struct percore_region *region, int fd) {
     region->again = region_memory_map(fd, region->size, PROT_READ | PROT_WRITE);
   else if (madvise(region->map, region->size, MADV_DONTFORK) != 0)
     return -1;
-  if (region->page_size == REGION_HUGE_PAGE)
-    (void)madvise(region->map, region->size, MADV_HUGEPAGE);
   return !region->inherit || region->again != NULL ? 0 : -1;
 }
 
@@ -235,14 +233,6 @@ static int make_file(struct percore_region *region, struct region_plan *plan,
   return rc;
 }
 
-/* As far as there is room, so that it does not fail where a region without huge
- * pages would not. */
-static void make_huge(struct percore_region *region) {
-  region->is_whole = region_provide(region, 0, region->size) == 0;
-  if (region->is_whole)
-    region_memory_make_huge(region->map, 0, region->size);
-}
-
 static const char *runtime_dir(const struct percore_options *options) {
   return options->runtime_dir != NULL ? options->runtime_dir
                                       : region_runtime_dir();
@@ -271,8 +261,6 @@ make_planned(const char *name, struct region_plan *plan,
   sign(&plan->header, options->inherit != 0);
   *header = plan->header;
   *region = (struct percore_region){.size = header->region_size,
-                                    .page_size = header->page_size,
-                                    .block_stride = header->block_stride,
                                     .quiet = options->quiet != 0,
                                     .inherit = options->inherit != 0,
                                     .numbers_cores = options->cores != 0,
@@ -286,11 +274,8 @@ make_planned(const char *name, struct region_plan *plan,
   struct region_plan written = *plan;
   *plan = (struct region_plan){.tables = NULL};
   pthread_mutex_init(&region->mutex, NULL);
-  if (make_file(region, &written, runtime_dir(options), name, options) == 0) {
-    if (region->page_size == REGION_HUGE_PAGE)
-      make_huge(region);
+  if (make_file(region, &written, runtime_dir(options), name, options) == 0)
     return region;
-  }
   free_region(region);
   return NULL;
 }
@@ -305,10 +290,8 @@ static struct percore_region *make_region(const char *name,
   struct percore_region *region = NULL;
   uint32_t cores =
       options->cores != 0 ? options->cores : region_possible_cores();
-  uint64_t page_size =
-      options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   if (region_plan_make(&plan, name, tables, table_count, options, cores,
-                       page_size, fault) == 0)
+                       (uint64_t)sysconf(_SC_PAGESIZE), fault) == 0)
     region = make_planned(name, &plan, options);
   region_plan_free(&plan);
   return region;

@@ -63,8 +63,8 @@ static bool find_slot(struct place *place, uint64_t *offset) {
   if (!place->in_slot)
     return true;
   *offset -= region->header->blocks_offset;
-  place->slot = (uint32_t)(*offset / region->block_stride);
-  *offset %= region->block_stride;
+  place->slot = (uint32_t)(*offset / region->header->block_stride);
+  *offset %= region->header->block_stride;
   if (region_slot_is_own(region, place->slot))
     return true;
   fail_of_slot(region_slot_is_of_parent(region, place->slot),

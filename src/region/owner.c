@@ -140,7 +140,7 @@ bool region_thread_has_ended(pid_t tid) {
 static bool take_of_parent(struct percore_region *region, uint32_t s) {
   void *block = region_block(region, s);
   return mremap(region->again + ((unsigned char *)block - region->map), 0,
-                region->block_stride, MREMAP_MAYMOVE | MREMAP_FIXED,
+                region->header->block_stride, MREMAP_MAYMOVE | MREMAP_FIXED,
                 block) == block;
 }
 
@@ -183,8 +183,8 @@ bool region_owners_fork(struct percore_region *region) {
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region_slot_is_held_here(region, s)) {
       region->holders[s].thread = OF_PARENT;
-      if (!region_memory_drop(region_block(region, s), region->block_stride,
-                              true))
+      if (!region_memory_drop(region_block(region, s),
+                              region->header->block_stride, true))
         return false;
     }
   return true;

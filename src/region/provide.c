@@ -8,10 +8,10 @@
 
 int region_provide(struct percore_region *region, uint64_t offset,
                    uint64_t length) {
-  if (length == 0 || region->is_whole)
+  if (length == 0)
     return 0;
-  int rc = region_memory_provide(region->map, offset, length, region->page_size,
-                                 &region->room);
+  int rc = region_memory_provide(region->map, offset, length,
+                                 region->header->page_size, &region->room);
   if (rc == 0 || errno != ENOSPC)
     return rc;
   region->is_full = true;
@@ -98,7 +98,7 @@ static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
   if (region_provide_rows(region, t, MIN(rows + 1, table->max_rows)) != 0)
     return -1;
   uint32_t now = region->state[t].rows_reserved;
-  if (now > before && !region->is_whole)
+  if (now > before)
     (void)for_each_array(region, table, 0, now, make_huge);
   return 0;
 }

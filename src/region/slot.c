@@ -378,7 +378,7 @@ static bool is_counted_in(const struct percore_region *region, uint32_t s) {
   enum { PAGES = 1024 };
   unsigned char resident[PAGES], any = 0;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  size_t pages = region->block_stride / page;
+  size_t pages = region->header->block_stride / page;
   if (pages > PAGES)
     pages = PAGES;
   if (mincore(region_block(region, s), pages * page, resident) != 0)

@@ -82,12 +82,10 @@ struct percore_region {
   unsigned char *map;
   unsigned char *again; /* with inherit: a second mapping; see owner.c */
   uint64_t size;
-  uint64_t page_size;
   bool is_sink; /* only no_seat, quiet and failure are set */
   bool quiet;
   bool numbers_cores;                   /* the application numbers the cores */
   bool inherit;                         /* children of fork count in it */
-  bool is_whole;                        /* all of its memory is allocated */
   struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   struct region_table *tables;
@@ -96,8 +94,7 @@ struct percore_region {
   struct region_header *shared; /* in the region: for the live members */
   struct region_slot *slots;
   uint32_t table_count; /* includes `core` */
-  uint64_t block_stride;
-  struct seat no_seat; /* of threads without a slot */
+  struct seat no_seat;  /* of threads without a slot */
   /* Guarded by the mutex. */
   /* This process is a child of the producer. With `inherit` it counts in the
    * region; otherwise the memory is a sink. */
