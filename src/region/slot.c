@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "writer.h"
 
@@ -289,7 +287,6 @@ static int seat_in(struct seat *seat, int core) {
   if (attach(seat->region, seat->name, core, seat->wanted, &taken) != 0)
     return -1;
   leave_ended(seat->region, taken);
-  seat->region->attached_here = true;
   seat->slot = taken;
   seat->handle.head = region_block(seat->region, taken);
   return 0;
@@ -364,39 +361,10 @@ bool region_has_undecided(const struct percore_region *region) {
 }
 
 void region_seats_fork(struct percore_region *region) {
-  region->attached_here = false;
   for (struct seat *seat = region->seats; seat != NULL; seat = seat->next) {
-    seat->was = seat->is_of_parent ? seat->was : seat->slot;
     leave_seat(seat);
     seat->is_of_parent = true;
   }
-}
-
-/* The memory of the parent's slots is private in the child, and allocated when
- * the child counts in it. */
-static bool is_counted_in(const struct percore_region *region, uint32_t s) {
-  enum { PAGES = 1024 };
-  unsigned char resident[PAGES], any = 0;
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  size_t pages = region->header->block_stride / page;
-  if (pages > PAGES)
-    pages = PAGES;
-  if (mincore(region_block(region, s), pages * page, resident) != 0)
-    return false;
-  for (size_t i = 0; i < pages; i++)
-    any |= resident[i] & 1;
-  return any != 0;
-}
-
-const struct seat *region_lost_in_child(const struct percore_region *region) {
-  if (!region->is_child || region->attached_here)
-    return NULL;
-  for (const struct seat *seat = region->seats; seat != NULL; seat = seat->next)
-    if (seat->is_of_parent && seat->was < region->header->slot_count &&
-        region_slot_is_of_parent(region, seat->was) &&
-        is_counted_in(region, seat->was))
-      return seat;
-  return NULL;
 }
 
 void region_seats_free(struct percore_region *region) {

@@ -146,14 +146,6 @@ static void say_refusals(const struct percore_region *region, char *text,
   if (region_slots_refused(text, size, &refusals) ||
       region_rows_refused(text, size, &refusals))
     return;
-  const struct seat *seat = region_lost_in_child(region);
-  if (seat != NULL) {
-    snprintf(text, size,
-             "counts of thread '%s' are lost: this child of fork(2) counts "
-             "with what its parent attached: call percore_attach in the child",
-             seat->name);
-    return;
-  }
   snprintf(text, size, "%s",
            region->is_full ? "there is no memory for more rows or threads: the "
                              "file system of the runtime directory is full; "

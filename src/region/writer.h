@@ -69,7 +69,6 @@ struct seat {
   int wanted;    /* the core passed to percore_attach */
   char name[8 * REGION_SLOT_NAME_WORDS];
   bool is_of_parent; /* this is a forked child: nobody takes it again */
-  uint32_t was;      /* the slot that it had in the parent */
   struct seat *next;
 };
 #define SEAT_SINK UINT32_MAX
@@ -106,7 +105,6 @@ struct percore_region {
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
-  bool attached_here;  /* a thread of this process attached after a fork */
   bool warned_refusal; /* an attach failed, though not for want of a slot */
   struct table_state *state;
   struct seat *seats; /* read without the mutex: by percore_this_slot */
@@ -386,10 +384,6 @@ bool region_has_undecided(const struct percore_region *region);
 /* In a forked child that counts in the region: makes the seats of the parent's
  * threads sinks. */
 void region_seats_fork(struct percore_region *region);
-
-/* In such a child: returns a seat of the parent that the child uses to count
- * without having attached a thread, or NULL if it uses none. */
-const struct seat *region_lost_in_child(const struct percore_region *region);
 void region_seats_free(struct percore_region *region);
 
 /* Makes percore_this_slot forget the slot. */
