@@ -406,9 +406,7 @@ static bool end_region(struct percore_region *region) {
   if (!region_lock(region))
     return true; /* in a forked child, of which no thread is attached */
   region_detach_own(region);
-  bool attached = region_has_undecided(region);
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    attached |= region_slot_is_held_here(region, s);
+  bool attached = region_is_attached(region);
   if (!attached)
     end_if_unused(region);
   region_unlock(region);

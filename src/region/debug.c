@@ -200,7 +200,7 @@ void percore_debug_slot_(const void *address) {
   uint64_t holder = __atomic_load_n(&seat->thread, __ATOMIC_RELAXED);
   if (holder == region_thread_number())
     return;
-  fail_of_slot(seat->is_of_parent, holder != 0);
+  fail_of_slot(holder == REGION_OF_PARENT, holder != 0);
 }
 
 /* Threads share the sequence words of sinks, and of row 0. */

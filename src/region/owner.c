@@ -11,21 +11,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "process.h"
 #include "writer.h"
 
-#include "base/portable.h"
-
 /* The number of the calling thread, which no other thread of the process gets;
  * 0: it has not attached yet. */
 static __thread uint64_t own_number __attribute__((tls_model("initial-exec")));
-
-/* Instead of a number: a thread of the parent held the slot when this process
- * was forked. */
-#define OF_PARENT UINT64_MAX
 
 /* ---------------------------------------------------------------------------
  * The end of a thread
@@ -50,7 +43,10 @@ static void thread_ends(void *rounds_left) {
   region_thread_ends();
 }
 
-bool region_thread_is_ending(void) { return is_ending; }
+bool region_thread_may_attach(void) {
+  errno = is_ending ? ECANCELED : pthread_setspecific(key, (void *)ROUNDS);
+  return errno == 0;
+}
 
 static __attribute__((constructor)) void make_key(void) {
   (void)pthread_key_create(&key, thread_ends);
@@ -126,15 +122,6 @@ int region_owners_init(struct percore_region *region) {
   return 0;
 }
 
-bool region_slot_is_held_here(const struct percore_region *region, uint32_t s) {
-  uint64_t thread = region->holders[s].thread;
-  return thread != 0 && thread != OF_PARENT;
-}
-
-bool region_thread_has_ended(pid_t tid) {
-  return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
-}
-
 /* The block of a slot of the parent is a sink in this process; it is mapped
  * again from the other mapping of the region. */
 static bool take_of_parent(struct percore_region *region, uint32_t s) {
@@ -152,26 +139,22 @@ uint64_t region_thread_number(void) {
 }
 
 bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
-  struct slot_holder *holder = &region->holders[s];
-  uint64_t before = holder->thread;
-  if (before != 0 && (!exactly || (before != OF_PARENT &&
-                                   !region_thread_has_ended(holder->tid))))
+  uint64_t before = region->holders[s];
+  if (before != 0 && !(exactly && before == REGION_OF_PARENT))
     return false;
-  if (region->inherit && (before == 0 || before == OF_PARENT) &&
-      !take_word(region, s, exactly))
+  if (region->inherit && !take_word(region, s, exactly))
     return false;
-  if (before == OF_PARENT && !take_of_parent(region, s)) {
+  if (before == REGION_OF_PARENT && !take_of_parent(region, s)) {
     __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
     return false;
   }
-  holder->tid = portable_gettid();
-  __atomic_store_n(&holder->thread, region_thread_number(), __ATOMIC_RELAXED);
-  (void)pthread_setspecific(key, (void *)ROUNDS);
+  __atomic_store_n(&region->holders[s], region_thread_number(),
+                   __ATOMIC_RELAXED);
   return true;
 }
 
 void region_slot_leave(struct percore_region *region, uint32_t s) {
-  __atomic_store_n(&region->holders[s].thread, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&region->holders[s], 0, __ATOMIC_RELAXED);
   if (region->inherit)
     __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
 }
@@ -181,8 +164,8 @@ void region_slot_leave(struct percore_region *region, uint32_t s) {
 bool region_owners_fork(struct percore_region *region) {
   own_known = 0;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (region_slot_is_held_here(region, s)) {
-      region->holders[s].thread = OF_PARENT;
+    if (region->holders[s] != 0 && region->holders[s] != REGION_OF_PARENT) {
+      region->holders[s] = REGION_OF_PARENT;
       if (!region_memory_drop(region_block(region, s),
                               region->header->block_stride, true))
         return false;
@@ -191,17 +174,17 @@ bool region_owners_fork(struct percore_region *region) {
 }
 
 bool region_slot_is_own(const struct percore_region *region, uint32_t s) {
-  return own_number != 0 && __atomic_load_n(&region->holders[s].thread,
-                                            __ATOMIC_RELAXED) == own_number;
+  return own_number != 0 &&
+         __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) == own_number;
 }
 
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
-  return region->holders[s].thread == OF_PARENT;
+  return region->holders[s] == REGION_OF_PARENT;
 }
 
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {
   if (!region->inherit)
-    return __atomic_load_n(&region->holders[s].thread, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) != 0;
   uint64_t word = __atomic_load_n(&region->owners[s], __ATOMIC_ACQUIRE);
   return word != 0 && !is_over(own_word(), word, true);
 }

@@ -228,20 +228,10 @@ static void leave_seat(struct seat *seat) {
   __atomic_store_n(&seat->thread, 0, __ATOMIC_RELAXED);
 }
 
-/* Leaves the seats of threads that ended while they held the slot. */
-static void leave_ended(struct percore_region *region, uint32_t s) {
-  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
-    if (seat->slot == s)
-      leave_seat(seat);
-}
-
 /* Returns a seat that no thread holds. */
 static struct seat *free_seat(struct percore_region *region) {
   struct seat *seat = region->seats;
-  while (seat != NULL &&
-         (seat->is_of_parent ||
-          (seat->thread != 0 && !(seat->slot == SEAT_UNDECIDED &&
-                                  region_thread_has_ended(seat->tid)))))
+  while (seat != NULL && seat->thread != 0)
     seat = seat->next;
   if (seat != NULL)
     return seat;
@@ -259,12 +249,10 @@ static struct seat *take_seat(struct percore_region *region, const char *name,
   struct seat *seat = free_seat(region);
   if (seat == NULL)
     return NULL;
-  seat->tid = portable_gettid();
   seat->wanted = core;
   memset(seat->name, 0, sizeof(seat->name));
   if (name != NULL)
     memcpy(seat->name, name, strnlen(name, sizeof(seat->name) - 1));
-  seat->is_of_parent = false;
   seat->slot = SEAT_UNDECIDED;
   seat->handle.head = &region_undecided;
   __atomic_store_n(&seat->thread, region_thread_number(), __ATOMIC_RELAXED);
@@ -286,7 +274,6 @@ static int seat_in(struct seat *seat, int core) {
   uint32_t taken;
   if (attach(seat->region, seat->name, core, seat->wanted, &taken) != 0)
     return -1;
-  leave_ended(seat->region, taken);
   seat->slot = taken;
   seat->handle.head = region_block(seat->region, taken);
   return 0;
@@ -299,11 +286,11 @@ percore_slot_t percore_attach(struct percore_region *region, const char *name,
   struct seat *seat = same_seat(region, name, core);
   int error = 0;
   if (seat == NULL) {
-    seat = take_seat(region, name, core);
-    errno = region_thread_is_ending() ? ECANCELED : 0;
-    if (seat == NULL || errno != 0 ||
+    if (region_thread_may_attach())
+      seat = take_seat(region, name, core);
+    if (seat == NULL ||
         (core != PERCORE_THIS_CORE && seat_in(seat, core) != 0)) {
-      error = seat != NULL ? errno : ENOMEM;
+      error = errno;
       refuse(region, name, error);
       if (seat != NULL)
         leave_seat(seat);
@@ -352,18 +339,18 @@ percore_slot_t percore_this_slot(struct percore_region *region) {
                       : (percore_slot_t){&region->no_seat.handle};
 }
 
-bool region_has_undecided(const struct percore_region *region) {
-  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
-    if (seat->thread != 0 && seat->slot == SEAT_UNDECIDED &&
-        !region_thread_has_ended(seat->tid))
-      return true;
-  return false;
+bool region_is_attached(const struct percore_region *region) {
+  const struct seat *seat = region->seats;
+  while (seat != NULL &&
+         (seat->thread == 0 || seat->thread == REGION_OF_PARENT))
+    seat = seat->next;
+  return seat != NULL;
 }
 
 void region_seats_fork(struct percore_region *region) {
   for (struct seat *seat = region->seats; seat != NULL; seat = seat->next) {
     leave_seat(seat);
-    seat->is_of_parent = true;
+    seat->thread = REGION_OF_PARENT;
   }
 }
 

@@ -52,11 +52,9 @@ struct grace {
   struct grace_slot *slots;
 };
 
-/* A thread of this process that holds a slot; 0: none does. */
-struct slot_holder {
-  uint64_t thread;
-  int tid;
-};
+/* Instead of the number of a thread: this is a forked child, and a thread of
+ * its parent held the slot or the seat. */
+#define REGION_OF_PARENT UINT64_MAX
 
 /* What a thread holds: a slot, or the right to one (slot.c). Seats are not
  * freed before the region, because handles point to them. */
@@ -64,11 +62,9 @@ struct seat {
   struct percore_seat_ handle;
   struct percore_region *region;
   uint64_t thread; /* the number of the thread; 0: free */
-  pid_t tid;
-  uint32_t slot; /* or one of the following */
-  int wanted;    /* the core passed to percore_attach */
+  uint32_t slot;   /* or one of the following */
+  int wanted;      /* the core passed to percore_attach */
   char name[8 * REGION_SLOT_NAME_WORDS];
-  bool is_of_parent; /* this is a forked child: nobody takes it again */
   struct seat *next;
 };
 #define SEAT_SINK UINT32_MAX
@@ -101,7 +97,7 @@ struct percore_region {
   /* See owner.c. */
   uint64_t *owners;
   size_t owners_size;
-  struct slot_holder *holders;
+  uint64_t *holders; /* the number of the thread that holds a slot */
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
@@ -246,20 +242,18 @@ uint64_t region_tsc_hz(void);
 
 int region_owners_init(struct percore_region *region);
 
-/* True if the calling thread ends, and nothing would give its slots back. */
-bool region_thread_is_ending(void);
-
-/* True if a thread of this process has ended, perhaps without the handler of
- * its key. */
-bool region_thread_has_ended(pid_t tid);
+/* Makes sure that the calling thread gives its slots and seats back when it
+ * ends. Returns false with errno if it does not: ENOMEM, or ECANCELED if it
+ * ends already. */
+bool region_thread_may_attach(void);
 
 /* In a forked child: turns the slots of the parent's threads into sinks, which
  * their handles still reach. Returns false if this fails. */
 bool region_owners_fork(struct percore_region *region);
 
-/* Takes a slot for the calling thread. Returns false if a thread holds it that
- * has not ended. `exactly` also finds threads that have ended without a trace,
- * and takes those of the parent. region_slot_leave gives it back. */
+/* Takes a slot for the calling thread. Returns false if another thread holds
+ * it. With `inherit`, `exactly` also takes those of the parent's threads and of
+ * processes whose pid says nothing. region_slot_leave gives it back. */
 bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly);
 void region_slot_leave(struct percore_region *region, uint32_t s);
 
@@ -269,8 +263,6 @@ uint64_t region_thread_number(void);
 
 /* True if the calling thread holds the slot. */
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
-/* True if a thread of this process holds it. */
-bool region_slot_is_held_here(const struct percore_region *region, uint32_t s);
 /* True if a thread of the parent held it when this process was forked. */
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s);
 /* True if a thread of any process holds it. */
@@ -378,8 +370,8 @@ void region_decide(struct seat *seat);
 /* Detaches the calling thread from a region, which must be locked. */
 void region_detach_own(struct percore_region *region);
 
-/* True if a thread that may still run holds a seat without a slot. */
-bool region_has_undecided(const struct percore_region *region);
+/* True if a thread of this process holds a seat. */
+bool region_is_attached(const struct percore_region *region);
 
 /* In a forked child that counts in the region: makes the seats of the parent's
  * threads sinks. */
