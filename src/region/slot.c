@@ -12,62 +12,50 @@
 #include "base/clock.h"
 #include "base/portable.h"
 
-/* Looking for a slot and taking it are one step, because threads of other
- * processes may take slots at the same time. */
-static bool take(struct percore_region *region, uint32_t s, bool exactly,
-                 uint32_t *taken) {
-  *taken = s;
-  return region_slot_take(region, s, exactly);
+/* For which core a thread attaches. */
+struct wish {
+  int core;
+  bool may_run;   /* its affinity does not exclude the core */
+  cpu_set_t cpus; /* its affinity; empty: unknown */
+};
+
+/* How well a slot suits a thread. A slot that has been used counts for its core
+ * for ever, because readers sum what it has. If the affinity excludes the core,
+ * either the thread will be pinned to the core later, or the core is wrong and
+ * the core's own slot should stay free for another thread. In the end, any slot
+ * will do, so that no count is lost. */
+enum rank { OWN, EXTRA_OF_CORE, UNUSED, OWN_EXCLUDED, EXTRA, OTHER, NONE };
+
+static enum rank rank_of(const struct percore_region *region, uint32_t s,
+                         const struct wish *wish) {
+  const struct region_slot *slot = &region->slots[s];
+  if (s < region->header->core_count && (int)s == wish->core)
+    return wish->may_run ? OWN : OWN_EXCLUDED;
+  if (s < region->header->core_count)
+    return wish->core != PERCORE_NO_CORE && s < CPU_SETSIZE &&
+                   CPU_ISSET((size_t)s, &wish->cpus)
+               ? OTHER
+               : NONE;
+  if (region_state(slot->generation) == REGION_FREE)
+    return UNUSED;
+  return slot->core == wish->core ? EXTRA_OF_CORE : EXTRA;
 }
 
-/* Takes an extra slot: one that counts for the core already, or else one that
- * has never been used, or else any, so that no count is lost. A slot that has
- * been used counts for its core for ever, because readers sum what it has. */
-enum extra { OF_CORE, UNUSED, ANY };
-static bool take_extra_slot(struct percore_region *region, int core,
-                            enum extra last, bool exactly, uint32_t *taken) {
-  const struct region_header *header = region->header;
-  for (enum extra pass = OF_CORE; pass <= last; pass++)
-    for (uint32_t s = header->core_count; s < header->slot_count; s++) {
-      const struct region_slot *slot = &region->slots[s];
-      bool unused = region_state(slot->generation) == REGION_FREE;
-      bool suits = pass == OF_CORE  ? !unused && slot->core == core
-                   : pass == UNUSED ? unused
-                                    : true;
-      if (!suits || !take(region, s, exactly, taken))
+/* Looking for a slot and taking it are one step, because threads of other
+ * processes may take slots at the same time. */
+static bool take_best(struct percore_region *region, const struct wish *wish,
+                      bool exactly, uint32_t *taken) {
+  for (enum rank rank = OWN; rank < NONE; rank++)
+    for (uint32_t s = 0; s < region->header->slot_count; s++) {
+      if (rank_of(region, s, wish) != rank ||
+          !region_slot_take(region, s, exactly))
         continue;
-      if (pass != UNUSED || region_state(slot->generation) == REGION_FREE)
+      *taken = s;
+      if (rank_of(region, s, wish) == rank)
         return true;
       region_slot_leave(region, s); /* another process has used it meanwhile */
     }
   return false;
-}
-
-/* Takes the slot of another core on which the thread may run, so that the
- * counts of a thread that is not pinned are not lost. */
-static bool take_other_core(struct percore_region *region,
-                            const cpu_set_t *cpus, bool exactly,
-                            uint32_t *taken) {
-  for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
-    if (CPU_ISSET((size_t)s, cpus) && take(region, s, exactly, taken))
-      return true;
-  return false;
-}
-
-/* Takes the core's own slot, or an extra slot. If a thread's affinity excludes
- * the core, it takes an extra slot of the core as long as one is free: either
- * the thread will be pinned to the core later, or the core is wrong and the
- * core's own slot should stay free for another thread. */
-static bool take_any_slot(struct percore_region *region, int core, bool may_run,
-                          const cpu_set_t *cpus, bool exactly,
-                          uint32_t *taken) {
-  if (core == PERCORE_NO_CORE)
-    return take_extra_slot(region, core, ANY, exactly, taken);
-  if (!may_run && take_extra_slot(region, core, UNUSED, exactly, taken))
-    return true;
-  return take(region, (uint32_t)core, exactly, taken) ||
-         take_extra_slot(region, core, ANY, exactly, taken) ||
-         take_other_core(region, cpus, exactly, taken);
 }
 
 /* Warns once per region, because programs that attach their threads before they
@@ -144,12 +132,12 @@ static int attach(struct percore_region *region, const char *name, int core,
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
-  cpu_set_t cpus;
-  bool may_run = may_run_on(region, core, &cpus);
-  if (!may_run && wanted != PERCORE_THIS_CORE)
+  struct wish wish = {.core = core};
+  wish.may_run = may_run_on(region, core, &wish.cpus);
+  if (!wish.may_run && wanted != PERCORE_THIS_CORE)
     warn_of_affinity(region, name, core);
-  if (!take_any_slot(region, core, may_run, &cpus, false, taken) &&
-      !take_any_slot(region, core, may_run, &cpus, true, taken))
+  if (!take_best(region, &wish, false, taken) &&
+      !take_best(region, &wish, true, taken))
     return region_failed(ENOSPC);
   if (!region_places_make(region, *taken)) {
     region_slot_leave(region, *taken);
