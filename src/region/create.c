@@ -43,17 +43,21 @@ static void after_fork_in_parent(void) {
  * any lock. Without `inherit`, the child has no memory at the addresses of a
  * region (MADV_DONTFORK), so it cannot keep the region alive either. */
 static void after_fork_in_child(void) {
+  static const struct percore_region_status of_parent = {
+      .error = ENODEV,
+      .reason = "the region belongs to the parent process; create another "
+                "region in this process"};
   region_process_forget();
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_unlock(&r->mutex);
-    if (r->is_child && !r->inherit)
-      continue; /* a sink already */
+    if (r->is_sink)
+      continue;
     r->is_child = true;
+    r->is_sink = !r->inherit;
+    r->failure = of_parent;
     region_forget_slot();
-    if (r->inherit)
-      region_seats_fork(r);
     /* Otherwise the child would count in its parent's region or slots. */
-    if (!(r->inherit ? region_owners_fork(r)
+    if (!(r->inherit ? region_seats_fork(r)
                      : region_memory_drop(r->map, r->size, false)))
       _exit(127);
   }
@@ -364,7 +368,7 @@ void region_process_ends(void) {
     return;
   for (struct percore_region *r = regions; r != NULL; r = r->next)
     if (pthread_mutex_trylock(&r->mutex) == 0) {
-      if (!r->is_child || r->inherit) {
+      if (!r->is_sink) {
         region_detach_own(r);
         end_if_unused(r);
       }
@@ -381,7 +385,7 @@ bool region_find(const void *address, const struct percore_region **found) {
   for (struct percore_region *r = regions; r != NULL && *found == NULL;
        r = r->next)
     if (at - (uintptr_t)r->map < r->size)
-      *found = r->is_child && !r->inherit ? &region_sink : r;
+      *found = r;
   pthread_mutex_unlock(&regions_mutex);
   return true;
 }
@@ -415,7 +419,7 @@ static bool end_region(struct percore_region *region) {
 
 int percore_destroy(struct percore_region *region) {
   NOT_CANCELLED;
-  if (region == NULL || region->is_sink)
+  if (region == NULL || region->map == NULL)
     return 0;
   if (!end_region(region))
     return region_failed(EBUSY);

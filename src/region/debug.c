@@ -195,7 +195,7 @@ void percore_debug_slot_(const void *address) {
     return;
   if (region == NULL && !region_is_no_seat(seat))
     fail("no region has this slot: it has been destroyed");
-  if (region == NULL || (region->is_child && !region->inherit))
+  if (region == NULL || region->is_sink)
     return;
   uint64_t holder = __atomic_load_n(&seat->thread, __ATOMIC_RELAXED);
   if (holder == region_thread_number())

@@ -166,8 +166,7 @@ percore_shared_row_t percore_shared_row(struct percore_region *region,
                                         uint32_t t, uint32_t row) {
   percore_shared_row_t handle = {sink.cells};
   int error = ENODEV;
-  if (region != NULL && !region->is_sink &&
-      (!region->is_child || region->inherit)) {
+  if (region != NULL && !region->is_sink) {
     const struct region_table *table =
         t < region->table_count - 1 ? &region->tables[t + 1] : NULL;
     if (table != NULL && is_single(table))

@@ -317,8 +317,7 @@ void region_decide(struct seat *seat) {
 percore_slot_t percore_this_slot(struct percore_region *region) {
   if (last_attached.region == region && region != NULL)
     return (percore_slot_t){&last_attached.seat->handle};
-  if (region == NULL || region->is_sink ||
-      (region->is_child && !region->inherit))
+  if (region == NULL || region->is_sink)
     return (percore_slot_t){&region_no_seat(region)->handle};
   struct seat *seat = first_seat(region);
   while (seat != NULL && !is_own(seat))
@@ -335,11 +334,12 @@ bool region_is_attached(const struct percore_region *region) {
   return seat != NULL;
 }
 
-void region_seats_fork(struct percore_region *region) {
+bool region_seats_fork(struct percore_region *region) {
   for (struct seat *seat = region->seats; seat != NULL; seat = seat->next) {
     leave_seat(seat);
     seat->thread = REGION_OF_PARENT;
   }
+  return region_owners_fork(region);
 }
 
 void region_seats_free(struct percore_region *region) {

@@ -20,10 +20,7 @@ bool region_lock(struct percore_region *region) {
     return false;
   pthread_mutex_lock(&region->mutex);
   region->room = 0;
-  if (!region->is_child || region->inherit)
-    return true;
-  pthread_mutex_unlock(&region->mutex);
-  return false;
+  return true;
 }
 
 void region_unlock(struct percore_region *region) {

@@ -77,7 +77,10 @@ struct percore_region {
   unsigned char *map;
   unsigned char *again; /* with inherit: a second mapping; see owner.c */
   uint64_t size;
-  bool is_sink; /* only no_seat, quiet and failure are set */
+  /* It has no memory that a reader sees: it could not be created, and only
+   * no_seat, quiet and failure are set; or this process is a child without
+   * `inherit`. */
+  bool is_sink;
   bool quiet;
   bool numbers_cores;                   /* the application numbers the cores */
   bool inherit;                         /* children of fork count in it */
@@ -91,9 +94,7 @@ struct percore_region {
   uint32_t table_count; /* includes `core` */
   struct seat no_seat;  /* of threads without a slot */
   /* Guarded by the mutex. */
-  /* This process is a child of the producer. With `inherit` it counts in the
-   * region; otherwise the memory is a sink. */
-  bool is_child;
+  bool is_child; /* this process is a child of the producer and counts in it */
   /* See owner.c. */
   uint64_t *owners;
   size_t owners_size;
@@ -373,9 +374,9 @@ void region_detach_own(struct percore_region *region);
 /* True if a thread of this process holds a seat. */
 bool region_is_attached(const struct percore_region *region);
 
-/* In a forked child that counts in the region: makes the seats of the parent's
- * threads sinks. */
-void region_seats_fork(struct percore_region *region);
+/* In a forked child that counts in the region: makes the seats and slots of the
+ * parent's threads sinks. Returns false if this fails. */
+bool region_seats_fork(struct percore_region *region);
 void region_seats_free(struct percore_region *region);
 
 /* Makes percore_this_slot forget the slot. */
