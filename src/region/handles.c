@@ -152,7 +152,7 @@ percore_table_t percore_table(percore_slot_t slot, uint32_t t) {
   percore_table_t handle = sink_table();
   if (seat->slot == SEAT_UNDECIDED)
     region_decide(seat);
-  if (!region_lock_table(seat->region, &t))
+  if (!region_lock_table(seat->region, &t, false))
     return handle;
   bool made = make_table(&handle, seat, t);
   region_unlock(seat->region);

@@ -105,7 +105,7 @@ static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
 
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows) {
-  if (!region_lock_table_rows(region, &table))
+  if (!region_lock_table(region, &table, true))
     return -1;
   int rc = reserve(region, table, rows);
   region_unlock(region);

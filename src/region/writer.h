@@ -215,15 +215,12 @@ static inline bool region_row_is_live(const struct percore_region *region,
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Like region_lock, but returns false with EPERM in a child, which must not
- * change rows. */
-bool region_lock_rows(struct percore_region *region);
-
-/* Like region_lock and region_lock_rows, but also convert the application's
- * index of a table to the index in the directory, where `core` is 0. Return
- * false with EINVAL if the table does not exist. */
-bool region_lock_table(struct percore_region *region, uint32_t *table);
-bool region_lock_table_rows(struct percore_region *region, uint32_t *table);
+/* Like region_lock, but also returns false with EPERM in a child, which must
+ * not change rows, and with EINVAL if the table does not exist. Converts the
+ * application's index of the table to that in the directory, where `core` is 0.
+ * NULL: all tables. */
+bool region_lock_table(struct percore_region *region, uint32_t *table,
+                       bool changes_rows);
 
 /* Writes a line to stderr, unless the region is quiet. */
 __attribute__((format(printf, 2, 3))) void
@@ -337,11 +334,6 @@ void region_row_begin_single(struct percore_region *region, uint32_t table);
 
 /* Sets the gauges and states of a slot to 0. */
 void region_clear_gauges(struct percore_region *region, uint32_t slot);
-
-/* reset.c: like percore_reset, but the table is an index in the directory.
- * Returns 0, or -1 with errno.
- */
-int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* poll.c */
 
