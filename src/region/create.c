@@ -91,7 +91,7 @@ static int map_file(struct percore_region *region, int fd) {
 }
 
 static int provide_directory(struct percore_region *region) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   return region_provide(region, 0,
                         header->slots_offset +
                             header->slot_count * sizeof(struct region_slot));
@@ -99,7 +99,7 @@ static int provide_directory(struct percore_region *region) {
 
 static void write_directory(struct percore_region *region,
                             const struct region_plan *plan) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   region_plan_write(plan, region->map);
   region->shared = region_at(region, 0);
   region->slots = region_at(region, header->slots_offset);
@@ -117,11 +117,11 @@ static int make_state(struct percore_region *region) {
   region->sums = calloc(2 * (size_t)columns, sizeof(*region->sums));
   region->cells = region->sums + columns;
   region->places =
-      calloc((region->header->slot_count + 1ull) * region->table_count,
+      calloc((region->header.slot_count + 1ull) * region->table_count,
              sizeof(*region->places));
   return region->state != NULL && region->sums != NULL &&
                  region->places != NULL &&
-                 region_places_make(region, region->header->slot_count)
+                 region_places_make(region, region->header.slot_count)
              ? region_owners_init(region)
              : -1;
 }
@@ -161,7 +161,6 @@ static void free_region(struct percore_region *region) {
   region_seats_free(region);
   if (region->places != NULL)
     region_places_free(region);
-  free(region->header);
   free(region->tables);
   free(region->fields);
   free(region->strings);
@@ -197,7 +196,7 @@ static int map_and_fill(struct percore_region *region, struct region_plan *plan,
     rc = map_file(region, file->fd);
   if (rc == 0 && region_file_lock(file))
     plan->header.flags |= REGION_LOCK_TELLS;
-  region->header->flags = plan->header.flags;
+  region->header.flags = plan->header.flags;
   if (rc == 0)
     rc = fill_file(region, plan);
   if (rc == 0) {
@@ -250,40 +249,6 @@ static void sign(struct region_header *header, bool inherit) {
   header->flags = inherit ? 0 : REGION_POPULATED;
 }
 
-/* Makes the region that a plan describes, which owns the plan's records from
- * then on. Returns NULL with errno on failure. */
-static struct percore_region *
-make_planned(const char *name, struct region_plan *plan,
-             const struct percore_options *options) {
-  struct percore_region *region = calloc(1, sizeof(*region));
-  struct region_header *header = malloc(sizeof(*header));
-  if (region == NULL || header == NULL) {
-    free(region);
-    free(header);
-    return NULL;
-  }
-  sign(&plan->header, options->inherit != 0);
-  *header = plan->header;
-  *region = (struct percore_region){.size = header->region_size,
-                                    .quiet = options->quiet != 0,
-                                    .inherit = options->inherit != 0,
-                                    .numbers_cores = options->cores != 0,
-                                    .header = header,
-                                    .tables = plan->tables,
-                                    .fields = plan->fields,
-                                    .strings = plan->strings,
-                                    .table_count = header->table_count};
-  region->no_seat = (struct seat){
-      .handle = {region_sink_head}, .region = region, .slot = SEAT_SINK};
-  struct region_plan written = *plan;
-  *plan = (struct region_plan){.tables = NULL};
-  pthread_mutex_init(&region->mutex, NULL);
-  if (make_file(region, &written, runtime_dir(options), name, options) == 0)
-    return region;
-  free_region(region);
-  return NULL;
-}
-
 /* Returns NULL with a fault or errno on failure. */
 static struct percore_region *make_region(const char *name,
                                           const struct percore_table *tables,
@@ -296,9 +261,28 @@ static struct percore_region *make_region(const char *name,
       options->cores != 0 ? options->cores : region_possible_cores();
   if (region_plan_make(&plan, name, tables, table_count, options, cores,
                        (uint64_t)sysconf(_SC_PAGESIZE), fault) == 0)
-    region = make_planned(name, &plan, options);
-  region_plan_free(&plan);
-  return region;
+    region = calloc(1, sizeof(*region));
+  if (region == NULL) {
+    region_plan_free(&plan);
+    return NULL;
+  }
+  sign(&plan.header, options->inherit != 0);
+  *region = (struct percore_region){
+      .size = plan.header.region_size,
+      .quiet = options->quiet != 0,
+      .inherit = options->inherit != 0,
+      .numbers_cores = options->cores != 0,
+      .header = plan.header,
+      .tables = plan.tables,
+      .fields = plan.fields,
+      .strings = plan.strings,
+      .table_count = plan.header.table_count,
+      .no_seat = {{region_sink_head}, .region = region, .slot = SEAT_SINK}};
+  pthread_mutex_init(&region->mutex, NULL);
+  if (make_file(region, &plan, runtime_dir(options), name, options) == 0)
+    return region;
+  free_region(region);
+  return NULL;
 }
 
 /* A program that already has many threads is likely to attach them. A slot that

@@ -59,12 +59,12 @@ static __attribute__((noreturn)) void fail_of_slot(bool of_parent,
  * slot is a sink. */
 static bool find_slot(struct place *place, uint64_t *offset) {
   const struct percore_region *region = place->region;
-  place->in_slot = *offset >= region->header->blocks_offset;
+  place->in_slot = *offset >= region->header.blocks_offset;
   if (!place->in_slot)
     return true;
-  *offset -= region->header->blocks_offset;
-  place->slot = (uint32_t)(*offset / region->header->block_stride);
-  *offset %= region->header->block_stride;
+  *offset -= region->header.blocks_offset;
+  place->slot = (uint32_t)(*offset / region->header.block_stride);
+  *offset %= region->header.block_stride;
   if (region_slot_is_own(region, place->slot))
     return true;
   fail_of_slot(region_slot_is_of_parent(region, place->slot),

@@ -107,7 +107,7 @@ static bool take_word(struct percore_region *region, uint32_t s, bool exactly) {
  */
 
 int region_owners_init(struct percore_region *region) {
-  uint32_t count = region->header->slot_count;
+  uint32_t count = region->header.slot_count;
   region->holders = calloc(count, sizeof(*region->holders));
   if (region->holders == NULL)
     return -1;
@@ -127,7 +127,7 @@ int region_owners_init(struct percore_region *region) {
 static bool take_of_parent(struct percore_region *region, uint32_t s) {
   void *block = region_block(region, s);
   return mremap(region->again + ((unsigned char *)block - region->map), 0,
-                region->header->block_stride, MREMAP_MAYMOVE | MREMAP_FIXED,
+                region->header.block_stride, MREMAP_MAYMOVE | MREMAP_FIXED,
                 block) == block;
 }
 
@@ -163,11 +163,11 @@ void region_slot_leave(struct percore_region *region, uint32_t s) {
  * has become of them since: before_fork holds the lock. */
 bool region_owners_fork(struct percore_region *region) {
   own_known = 0;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
+  for (uint32_t s = 0; s < region->header.slot_count; s++)
     if (region->holders[s] != 0 && region->holders[s] != REGION_OF_PARENT) {
       region->holders[s] = REGION_OF_PARENT;
       if (!region_memory_drop(region_block(region, s),
-                              region->header->block_stride, true))
+                              region->header.block_stride, true))
         return false;
     }
   return true;
@@ -191,7 +191,7 @@ bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {
 
 uint32_t region_attached_slots(const struct percore_region *region) {
   uint32_t count = 0;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
+  for (uint32_t s = 0; s < region->header.slot_count; s++)
     count += region_slot_has_owner(region, s);
   return count;
 }

@@ -11,7 +11,7 @@ int region_provide(struct percore_region *region, uint64_t offset,
   if (length == 0)
     return 0;
   int rc = region_memory_provide(region->map, offset, length,
-                                 region->header->page_size, &region->room);
+                                 region->header.page_size, &region->room);
   if (rc == 0 || errno != ENOSPC)
     return rc;
   region->is_full = true;
@@ -44,7 +44,7 @@ static int for_each_array(struct percore_region *region,
   if (table->storage != PERCORE_PER_CORE)
     return 0;
   uint64_t in_block = table->slot_offset + from * (uint64_t)table->row_stride;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
+  for (uint32_t s = 0; s < region->header.slot_count; s++)
     if (region_state(region->slots[s].generation) != REGION_FREE &&
         call(region, region_block_offset(region, s) + in_block,
              rows * table->row_stride) != 0)

@@ -29,9 +29,9 @@ enum rank { OWN, EXTRA_OF_CORE, UNUSED, OWN_EXCLUDED, EXTRA, OTHER, NONE };
 static enum rank rank_of(const struct percore_region *region, uint32_t s,
                          const struct wish *wish) {
   const struct region_slot *slot = &region->slots[s];
-  if (s < region->header->core_count && (int)s == wish->core)
+  if (s < region->header.core_count && (int)s == wish->core)
     return wish->may_run ? OWN : OWN_EXCLUDED;
-  if (s < region->header->core_count)
+  if (s < region->header.core_count)
     return wish->core != PERCORE_NO_CORE && s < CPU_SETSIZE &&
                    CPU_ISSET((size_t)s, &wish->cpus)
                ? OTHER
@@ -46,7 +46,7 @@ static enum rank rank_of(const struct percore_region *region, uint32_t s,
 static bool take_best(struct percore_region *region, const struct wish *wish,
                       bool exactly, uint32_t *taken) {
   for (enum rank rank = OWN; rank < NONE; rank++)
-    for (uint32_t s = 0; s < region->header->slot_count; s++) {
+    for (uint32_t s = 0; s < region->header.slot_count; s++) {
       if (rank_of(region, s, wish) != rank ||
           !region_slot_take(region, s, exactly))
         continue;
@@ -130,7 +130,7 @@ static bool may_run_on(const struct percore_region *region, int core,
 static int attach(struct percore_region *region, const char *name, int core,
                   int wanted, uint32_t *taken) {
   if (core != PERCORE_NO_CORE &&
-      (core < 0 || (uint32_t)core >= region->header->core_count))
+      (core < 0 || (uint32_t)core >= region->header.core_count))
     return region_failed(EINVAL);
   struct wish wish = {.core = core};
   wish.may_run = may_run_on(region, core, &wish.cpus);
@@ -145,7 +145,7 @@ static int attach(struct percore_region *region, const char *name, int core,
   }
   if (region_state(region->slots[*taken].generation) == REGION_FREE) {
     region_memory_prefer(region_block(region, *taken),
-                         region->header->block_stride);
+                         region->header.block_stride);
     if (region_provide_slot_rows(region, *taken) != 0) {
       region_slot_leave(region, *taken);
       return -1;
@@ -159,7 +159,7 @@ static int attach(struct percore_region *region, const char *name, int core,
  * processes, which also counts such threads; for another reason once for each
  * process. */
 static void refuse(struct percore_region *region, const char *name, int error) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   bool is_said = region->warned_refusal;
   if (error == ENOSPC)
     is_said = __atomic_fetch_add(&region->shared->attach_refused, 1,
@@ -357,7 +357,7 @@ void region_seats_free(struct percore_region *region) {
 static void detach(struct seat *seat) {
   struct percore_region *region = seat->region;
   uint32_t s = seat->slot;
-  if (s < region->header->slot_count) {
+  if (s < region->header.slot_count) {
     percore_pass_(&seat->handle.head->quiescent);
     end_slot(region, s);
   }

@@ -131,7 +131,8 @@ bool region_rows_refused(char *text, size_t size,
 /* Describes what the region has refused. */
 static void say_refusals(const struct percore_region *region, char *text,
                          size_t size) {
-  const struct region_header *header = region->header, *shared = region->shared;
+  const struct region_header *header = &region->header,
+                             *shared = region->shared;
   uint64_t by = shared->postponed_by;
   struct region_refusals refusals = {
       .attaches = shared->attach_refused,
@@ -159,7 +160,7 @@ static struct percore_region_status status_of(struct percore_region *region) {
   (void)region_lock(region);
   struct percore_region_status status = {
       .served = 1,
-      .slots = region->header->slot_count,
+      .slots = region->header.slot_count,
       .slots_attached = region_attached_slots(region),
       .attaches_refused = region->shared->attach_refused,
       .adds_refused = count_refused_adds(region),

@@ -85,7 +85,7 @@ struct percore_region {
   bool numbers_cores;                   /* the application numbers the cores */
   bool inherit;                         /* children of fork count in it */
   struct percore_region_status failure; /* why it is a sink */
-  struct region_header *header;
+  struct region_header header;
   struct region_table *tables;
   struct region_field *fields;
   char *strings;
@@ -127,7 +127,7 @@ static inline void *region_at(const struct percore_region *region,
 
 static inline uint64_t region_block_offset(const struct percore_region *region,
                                            uint32_t slot) {
-  return region->header->blocks_offset + slot * region->header->block_stride;
+  return region->header.blocks_offset + slot * region->header.block_stride;
 }
 
 static inline struct percore_slot_head *

@@ -87,7 +87,7 @@ INHERIT_TEST(a_child_counts_in_the_region_of_its_parent) {
   for (int i = 0; i < 20; i++) /* more than there are slots */
     in_child(attach_and_count, region);
   assert_int_equal(counted(), 20000);
-  assert_int_equal(region->header->attach_refused, 0);
+  assert_int_equal(region->shared->attach_refused, 0);
 }
 
 static int fork_again(struct percore_region *region) {
@@ -475,7 +475,7 @@ INHERIT_TEST(without_a_number_of_extra_slots_there_are_many) {
   struct percore_region *other;
   (void)region;
   assert_return_code(create_region(&other, "other", NULL, 0, &options), errno);
-  assert_int_equal(other->header->slot_count, 4 + 256);
+  assert_int_equal(other->header.slot_count, 4 + 256);
   assert_return_code(percore_destroy(other), errno);
 }
 
@@ -489,7 +489,7 @@ static volatile uint64_t private_words[64];
  * random ones, and addresses of the master's memory. */
 static __attribute__((noreturn)) int
 write_garbage(struct percore_region *region) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   uint64_t directory = header->slots_offset / 8 + 8ull * header->slot_count;
   uint64_t x = 88172645463325252u;
   for (unsigned k = 0;; k++) {
