@@ -90,13 +90,6 @@ static int map_file(struct percore_region *region, int fd) {
   return !region->inherit || region->again != NULL ? 0 : -1;
 }
 
-static int provide_directory(struct percore_region *region) {
-  const struct region_header *header = &region->header;
-  return region_provide(region, 0,
-                        header->slots_offset +
-                            header->slot_count * sizeof(struct region_slot));
-}
-
 static void write_directory(struct percore_region *region,
                             const struct region_plan *plan) {
   const struct region_header *header = &region->header;
@@ -109,13 +102,9 @@ static void write_directory(struct percore_region *region,
 
 /* Memory of the library for the region. */
 static int make_state(struct percore_region *region) {
-  uint32_t columns = 0;
-  for (uint32_t t = 0; t < region->table_count; t++)
-    if (region->tables[t].columns > columns)
-      columns = region->tables[t].columns;
   region->state = calloc(region->table_count, sizeof(*region->state));
-  region->sums = calloc(2 * (size_t)columns, sizeof(*region->sums));
-  region->cells = region->sums + columns;
+  region->sums = calloc(2 * PERCORE_MAX_COLUMNS, sizeof(*region->sums));
+  region->cells = region->sums + PERCORE_MAX_COLUMNS;
   region->places =
       calloc((region->header.slot_count + 1ull) * region->table_count,
              sizeof(*region->places));
@@ -159,8 +148,7 @@ static void free_region(struct percore_region *region) {
   if (region->owners != NULL)
     munmap(region->owners, region->owners_size);
   region_seats_free(region);
-  if (region->places != NULL)
-    region_places_free(region);
+  region_places_free(region);
   free(region->tables);
   free(region->fields);
   free(region->strings);
@@ -179,7 +167,10 @@ static void free_region(struct percore_region *region) {
 
 static int fill_file(struct percore_region *region,
                      const struct region_plan *plan) {
-  if (provide_directory(region) != 0)
+  const struct region_header *header = &region->header;
+  if (region_provide(region, 0,
+                     header->slots_offset +
+                         header->slot_count * sizeof(struct region_slot)) != 0)
     return -1;
   write_directory(region, plan);
   return begin_tables(region);
@@ -217,11 +208,10 @@ static void leave_list(const struct percore_region *region) {
 /* Changes the directory without the lock of the fork handlers: somebody else
  * can hold the directory's lock for as long as it likes. */
 static int make_file(struct percore_region *region, struct region_plan *plan,
-                     const char *dir, const char *name,
-                     const struct percore_options *options) {
+                     const char *name, const struct percore_options *options) {
   struct region_new_file file;
-  region_files_clean(dir, name);
-  if (region_file_make(&file, dir, name, options->instance,
+  region_files_clean(options->runtime_dir, name);
+  if (region_file_make(&file, options->runtime_dir, name, options->instance,
                        options->all_users != 0) != 0)
     return -1;
   bool filled = map_and_fill(region, plan, &file) == 0;
@@ -234,11 +224,6 @@ static int make_file(struct percore_region *region, struct region_plan *plan,
   if (rc != 0 && region->is_full)
     errno = ENOSPC;
   return rc;
-}
-
-static const char *runtime_dir(const struct percore_options *options) {
-  return options->runtime_dir != NULL ? options->runtime_dir
-                                      : region_runtime_dir();
 }
 
 static void sign(struct region_header *header, bool inherit) {
@@ -279,7 +264,7 @@ static struct percore_region *make_region(const char *name,
       .table_count = plan.header.table_count,
       .no_seat = {{region_sink_head}, .region = region, .slot = SEAT_SINK}};
   pthread_mutex_init(&region->mutex, NULL);
-  if (make_file(region, &plan, runtime_dir(options), name, options) == 0)
+  if (make_file(region, &plan, name, options) == 0)
     return region;
   free_region(region);
   return NULL;
@@ -302,6 +287,8 @@ static bool take_options(struct percore_options *options,
   *options = (struct percore_options){0};
   if (given != NULL && !sized_take(options, sizeof(*options), given, size))
     return region_fails(fault, EINVAL, SIZED_NEWER);
+  if (options->runtime_dir == NULL)
+    options->runtime_dir = region_runtime_dir();
   if (options->extra_slots == 0)
     options->extra_slots = default_extra_slots(options->inherit != 0);
   return true;

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -35,11 +36,11 @@ int region_file_make(struct region_new_file *file, const char *dir,
   enum { FLAGS = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW };
   uint64_t id;
   int rc = -1;
-  *file = (struct region_new_file){.dir = -1, .fd = -1, .name = "."};
-  if (getrandom(&id, sizeof(id), 0) != sizeof(id) ||
-      region_file_name(file->name + 1, sizeof(file->name) - 1, name, instance,
-                       id) != 0)
+  *file = (struct region_new_file){.dir = -1, .fd = -1};
+  if (getrandom(&id, sizeof(id), 0) != sizeof(id))
     return -1;
+  snprintf(file->name, sizeof(file->name), ".%s%s%s.%016" PRIx64, name,
+           instance != NULL ? "@" : "", instance != NULL ? instance : "", id);
   file->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (file->dir >= 0)
     file->fd = openat(file->dir, file->name, FLAGS, USER_MODE);

@@ -45,7 +45,7 @@ static void say_why(char *reason, size_t size, const char *name,
                     const struct percore_options *options,
                     const struct region_fault *fault) {
   char why[REGION_FAULT_LINE];
-  const char *dir = options->runtime_dir, *instance = options->instance;
+  const char *instance = options->instance;
   if (name == NULL)
     name = "";
   if (fault->text[0] != '\0') {
@@ -57,7 +57,7 @@ static void say_why(char *reason, size_t size, const char *name,
   snprintf(reason, size,
            "region '%.50s%s%.30s' cannot be made in %.50s: %.40s; %.110s", name,
            has_instance ? "@" : "", has_instance ? instance : "",
-           dir != NULL ? dir : region_runtime_dir(), strerror(fault->error),
+           options->runtime_dir, strerror(fault->error),
            advice_for(fault->error));
 }
 

@@ -109,7 +109,7 @@ struct percore_region {
    * each table. Those of a slot are made when a thread takes it. */
   struct percore_place_ **places;
   struct grace grace;
-  uint64_t *sums, *cells; /* for sum.c: room for the longest row */
+  uint64_t *sums, *cells; /* for sum.c: room for a row each */
   uint64_t room;          /* free memory, as far as the present call knows */
   bool is_full;           /* the file system had no room at the last try */
   /* Guarded by the mutex of the list of regions. */
