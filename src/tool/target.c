@@ -122,6 +122,7 @@ static bool add_name(struct listing *listing, const char *file, size_t length) {
   struct listed *listed = &listing->listed[listing->len];
   *listed =
       (struct listed){.name = strndup(file, length), .file = strdup(file)};
+  listed->is_valid = region_title_split(&listed->title, file, length);
   listing->len++;
   return listed->name != NULL && listed->file != NULL;
 }
@@ -154,20 +155,18 @@ void listing_free(struct listing *listing) {
 
 void listing_print(void) {
   struct listing listing;
-  struct region_title label;
   listing_read(&listing);
   for (size_t i = 0; i < listing.len; i++) {
     const char *name = listing.listed[i].name;
     bool again = i > 0 && strcmp(name, listing.listed[i - 1].name) == 0;
-    if (!again && region_title_split(&label, name, strlen(name)))
+    if (!again && listing.listed[i].is_valid)
       puts(name);
   }
   listing_free(&listing);
 }
 
 static const char *open_reader(struct listed *listed) {
-  struct region_title label;
-  if (!region_title_split(&label, listed->name, strlen(listed->name)))
+  if (!listed->is_valid)
     return "not a valid name of a region";
   if (region_reader_open_file(&listed->reader, listed->file, NULL) != 0)
     return strerror(errno);
@@ -222,10 +221,9 @@ int listing_fails(const char *command, int error) {
 }
 
 bool listed_is_own(const struct listed *listed) {
-  struct region_title title;
-  return region_title_split(&title, listed->name, strlen(listed->name)) &&
-         (strcmp(title.region, BOARD_NAME) == 0 ||
-          strcmp(title.region, POLLERS_REGION) == 0);
+  return listed->is_valid &&
+         (strcmp(listed->title.region, BOARD_NAME) == 0 ||
+          strcmp(listed->title.region, POLLERS_REGION) == 0);
 }
 
 const char *listed_state(const struct listed *listed) {
