@@ -237,35 +237,23 @@ const char *listed_state(const struct listed *listed) {
   default:
     break;
   }
-  int error = region_reader_errno(listed->reader);
-  return error == ENOENT || error == ECONNRESET ? "gone" : "refused";
-}
-
-/* What helps if a region cannot be read for this reason; NULL: unknown. */
-static const char *advice_for(int error) {
-  switch (error) {
-  case EACCES:
-    return "run as root or as a member of the file's group (percore)";
-  case ECONNRESET:
-    return "its producer has ended: start it again";
-  case EMFILE:
-    return "raise the limit of open files (ulimit -n)";
-  default:
-    return NULL;
-  }
+  return region_reader_errno(listed->reader) == ENOENT ? "gone" : "refused";
 }
 
 /* Writes why a region cannot be read. */
 static int why_refused(char why[LISTED_WHY_SIZE],
                        const struct region_fault *fault) {
   char line[REGION_FAULT_LINE];
-  const char *advice = advice_for(fault->error);
+  const char *advice =
+      fault->error == EACCES
+          ? ": run as root or as a member of the file's group (percore)"
+      : fault->error == EMFILE ? ": raise the limit of open files (ulimit -n)"
+                               : "";
   bool has_rule = fault->rule != REGION_NO_RULE;
   region_fault_text(fault, line);
-  snprintf(why, LISTED_WHY_SIZE, "%s%s%s%s%s%s", line,
-           has_rule ? " (rule " : "", region_rule_name(fault->rule),
-           has_rule ? " of percore-region(7))" : "", advice != NULL ? ": " : "",
-           advice != NULL ? advice : "");
+  snprintf(why, LISTED_WHY_SIZE, "%s%s%s%s%s", line, has_rule ? " (rule " : "",
+           region_rule_name(fault->rule),
+           has_rule ? " of percore-region(7))" : "", advice);
   return fault->error;
 }
 
