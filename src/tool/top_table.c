@@ -128,7 +128,6 @@ struct sheet {
   struct rates *rates;
   double ns_per_cycle;
   size_t first, end; /* the columns that are shown */
-  size_t rows;       /* how many rows are shown */
   int name_width;
 };
 
@@ -205,7 +204,7 @@ static void choose_columns(struct sheet *sheet, int width) {
 static int choose_name_width(const struct sheet *sheet) {
   char name[NAME_TEXT_SIZE];
   int wanted = NAME_WIDTH, room = sheet->screen->width;
-  for (size_t r = 0; r < sheet->rows; r++) {
+  for (size_t r = 0; r < sheet->rates->most; r++) {
     name_text(name, &sheet->rates->rows[r]);
     if (text_width(name) > wanted)
       wanted = text_width(name);
@@ -292,9 +291,7 @@ static size_t row_lines(const struct rates *rates) {
 /* Returns how many rows fit into `lines` lines, at least 1. */
 static size_t rows_that_fit(const struct rates *rates, int lines) {
   size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates) : 1;
-  if (room == 0)
-    room = 1;
-  return rates->rows_len < room ? rates->rows_len : room;
+  return room > 0 ? room : 1;
 }
 
 /* Writes a table in at most `lines` lines. */
@@ -302,21 +299,17 @@ static int write_rates(FILE *out, const struct top *top, struct rates *rates,
                        int lines, const struct screen *screen) {
   const struct region_directory *directory = merge_directory(&top->merge);
   const struct rate_row *row;
-  size_t rows = rows_that_fit(rates, lines);
-  int status = rates_begin(rates, rows);
+  int status = rates_begin(rates, rows_that_fit(rates, lines));
   if (status != 0)
     return status;
-  struct sheet sheet = {
-      .out = out,
-      .screen = screen,
-      .rates = rates,
-      .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
-      .rows = rows,
-  };
+  struct sheet sheet = {.out = out,
+                        .screen = screen,
+                        .rates = rates,
+                        .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz};
   fprintf(out, "%s: %" PRIu64 " %s",
           directory->described[rates->tile.table].name, rates->rows_live,
           rates->rows_live == 1 ? "row" : "rows");
-  if (rates->options.rows > 0 && sheet.rows < rates->rows_live)
+  if (rates->options.rows > 0 && rates->most < rates->rows_live)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
   else if (rates->sort_asked)
