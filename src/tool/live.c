@@ -82,10 +82,8 @@ static bool measure(struct live *live) {
 
 static const char *first_line(const struct live *live) {
   if (live->helps)
-    return live->face->order != NULL
-               ? "q quits, space pauses, < and > sort by another column, r "
-                 "reverses, h hides this"
-               : "q quits, space pauses, h hides this";
+    return "q quits, space pauses, < and > sort by another column, r reverses, "
+           "h hides this";
   return live->paused ? "paused; the space bar continues" : live->newest;
 }
 
@@ -179,8 +177,7 @@ static void obey(struct live *live, char key) {
     live->paused = !live->paused;
   else if (key == 'r')
     live->view.reverse = !live->view.reverse;
-  else if ((key == '<' || key == '>') && live->face->order != NULL &&
-           live->figures != NULL)
+  else if ((key == '<' || key == '>') && live->figures != NULL)
     live->view.sort =
         live->face->order(live->figures, live->view.sort, key == '>');
 }
