@@ -22,6 +22,7 @@
 struct live {
   const struct live_face *face;
   bool json;
+  enum journal_level level_most; /* other messages are dropped */
   bool page;           /* stdout is a terminal: the table is redrawn in place */
   const void *figures; /* the figures shown last, or NULL */
   bool has_shown;      /* a blank line precedes the next table */
@@ -43,7 +44,7 @@ struct live {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct live *live = context;
-  if (level > JOURNAL_WARNING)
+  if (level > live->level_most)
     return;
   if (!live->page) {
     say_failure(live->face->command, "%s", line);
@@ -54,7 +55,8 @@ static void write_message(void *context, enum journal_level level,
   pthread_mutex_unlock(&live->lock);
 }
 
-struct journal live_journal(struct live *live) {
+struct journal live_journal(struct live *live, enum journal_level most) {
+  live->level_most = most;
   return (struct journal){.write = write_message, .context = live};
 }
 
