@@ -70,13 +70,9 @@ int main(int argc, char **argv) {
     return say_version();
   if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
     return print_help();
-  if (strcmp(name, "--complete") == 0) { /* for completion in a shell */
-    arguments_complete(commands, COMMANDS, argv + 2, argc - 2);
-    return end_output(NULL);
-  }
-  const struct command *command = command_find(commands, COMMANDS, name);
-  if (command == NULL)
-    return say_usage(NULL, "unknown %s '%s'",
-                     name[0] == '-' ? "option" : "command", name);
-  return run(command, argc - 1, argv + 1);
+  for (size_t i = 0; i < COMMANDS; i++)
+    if (strcmp(name, commands[i]->name) == 0)
+      return run(commands[i], argc - 1, argv + 1);
+  return say_usage(NULL, "unknown %s '%s'",
+                   name[0] == '-' ? "option" : "command", name);
 }

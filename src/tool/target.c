@@ -152,19 +152,6 @@ void listing_free(struct listing *listing) {
   free(listing->listed);
 }
 
-void listing_print(void) {
-  struct listing listing;
-  struct region_title label;
-  listing_read(&listing);
-  for (size_t i = 0; i < listing.len; i++) {
-    const char *name = listing.listed[i].name;
-    bool again = i > 0 && strcmp(name, listing.listed[i - 1].name) == 0;
-    if (!again && region_title_split(&label, name, strlen(name)))
-      puts(name);
-  }
-  listing_free(&listing);
-}
-
 static const char *open_reader(struct listed *listed) {
   struct region_title label;
   if (!region_title_split(&label, listed->name, strlen(listed->name)))

@@ -392,6 +392,10 @@ def options_in_help(command):
                           re.MULTILINE))
 
 
+REGIONS = {"left.0123456789abcdef", "left.fedcba9876543210", "right@a.0123456789abcdef",
+           ".lock"}  # files of a runtime directory
+
+
 def complete_in_bash(line):
     """Returns the completions that bash offers at the end of a line."""
     script = f"""
@@ -399,38 +403,66 @@ def complete_in_bash(line):
         COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} _percore
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", script], capture_output=True,
-                          text=True, timeout=TIMEOUT, check=True)
+    done = in_runtime_dir("bash", "-c", script)
     return set(done.stdout.split())
 
 
+def in_runtime_dir(*command):
+    with tempfile.TemporaryDirectory() as directory:
+        for name in REGIONS:
+            with open(f"{directory}/{name}", "w", encoding="ascii"):
+                pass
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT,
+                              env={**os.environ, "PERCORE_RUNTIME_DIR": directory}, check=True)
+    check(done.stderr == "", done.stderr)
+    return done
+
+
 def test_completion():
-    """bash completes subcommands, the options that --help lists, and the choices of an
-    option"""
+    """bash completes subcommands, the options that --help lists, the choices of an option,
+    and regions"""
     for command in ("load", "regions", "top", "doctor", "pick", "wake"):
         offered = complete_in_bash(f"{PERCORE} {command} --")
         listed = options_in_help(command)
         check(offered == listed and len(listed) > 1,
               f"{command}: {offered} is not {listed}")
     check(complete_in_bash(f"{PERCORE} d") == {"doctor"}, "commands")
-    check(complete_in_bash(f"{PERCORE} load --source i") == {"idle"}, "choices")
+    for line, offered in (("load --source i", {"idle"}),
+                          ("wake -m ", {"bpf-timer", "thread"}),
+                          ("pick --by load_1", {"load_1m", "load_15m"}),
+                          ("load --count -", set()), ("load --cores ", set()),
+                          ("load --json --so", {"--source"}), ("load x", set()),
+                          ("top ", {"left", "right@a"}), ("regions l", {"left"}),
+                          ("top --sort ", set()), ("top --each r", {"right@a"})):
+        found = complete_in_bash(f"{PERCORE} {line}")
+        check(found == offered, f"{line}: {found}")
     check("--sort" in complete_in_bash(f"{PERCORE} top /pin --"), "top of a map")
 
 
 def test_zsh_completion():
-    """zsh offers the options that --help lists, with their descriptions"""
+    """zsh offers subcommands and the options that --help lists, with their descriptions, the
+    choices of an option, and regions"""
     if shutil.which("zsh") is None:
         raise Skip("zsh is not installed")
-    script = f"""
-        words=({PERCORE} load --) CURRENT=3
-        _describe() {{ print -l -- $candidates }}
-        . {SOURCE}/src/tool/completion/_percore
-    """
-    done = subprocess.run(["zsh", "-fc", script], capture_output=True,
-                          text=True, timeout=TIMEOUT, check=True)
-    offered = dict(line.split(":", 1) for line in done.stdout.splitlines())
-    check(set(offered) == options_in_help("load"), done.stdout)
-    check(offered["--count"] == "end after N tables", done.stdout)
+
+    def complete(*words):
+        script = f"""
+            words=({PERCORE} {shlex.join(words)}) CURRENT={len(words) + 1}
+            _describe() {{ print -l -- $candidates }}
+            _default() {{ }}
+            . {SOURCE}/src/tool/completion/_percore
+        """
+        return in_runtime_dir("zsh", "-fc", script).stdout.splitlines()
+    check("pick:print the cores that have room" in complete(""), str(complete("")))
+    offered = dict(line.split(":", 1) for line in complete("load", "--"))
+    check(set(offered) == options_in_help("load"), str(offered))
+    check(offered["--count"] == "end after N tables", str(offered))
+    for words, expected in ((["wake", "--method", ""], ["bpf-timer", "thread"]),
+                            (["wake", "-m", ""], ["bpf-timer", "thread"]),
+                            (["load", "--count", ""], []), (["load", ""], []),
+                            (["top", ""], ["left", "right@a"])):
+        found = complete(*words)
+        check(found == expected, f"{words}: {found}")
 
 
 # ---------------------------------------------------------------------------
