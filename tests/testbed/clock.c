@@ -203,10 +203,9 @@ void chapter_clock(void) {
   struct burner burner;
   const double base = soak_share();
   watch_open(&truth, (struct engine_options){
+                         .machine = pmu_machine(INSTRUCTIONS_PER_S),
                          .hardware = true,
                          .source = SOURCE_EVENT,
-                         .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = INSTRUCTIONS_PER_S,
                      });
   for (size_t i = 0; i < SOFTIRQS; i++) {
     without[i] = measure_softirq(i, &truth, NULL, false);
@@ -309,10 +308,9 @@ static void judge_bounds(int rounds) {
   struct judged judged[2] = {{.kind = SOURCE_IDLE}, {.kind = SOURCE_BPF}};
   struct watch truth;
   watch_open(&truth, (struct engine_options){
+                         .machine = pmu_machine(INSTRUCTIONS_PER_S),
                          .hardware = true,
                          .source = SOURCE_EVENT,
-                         .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = INSTRUCTIONS_PER_S,
                      });
   for (int k = 0; k < 2; k++)
     watch_open(&judged[k].watch,
