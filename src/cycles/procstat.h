@@ -30,8 +30,7 @@ struct procstat_row {
 struct procstat {
   uint64_t time_ns;    /* CLOCK_MONOTONIC halfway through the read */
   uint64_t bracket_ns; /* how long the read took */
-  struct core_set cores;
-  struct core_set unreadable; /* cores with a malformed row */
+  struct core_set cores; /* those with a well-formed row */
   /* rows[core] is valid for every core in `cores`. There is room for CORES_MAX
    * rows; pages that are never written take no memory. */
   struct procstat_row *rows;
