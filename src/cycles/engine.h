@@ -37,7 +37,7 @@
 #ifndef PERCORE_ENGINE_H
 #define PERCORE_ENGINE_H
 
-#include "core_set.h"
+#include "base/core_set.h"
 #include "journal.h"
 #include "machine.h"
 #include "procstat.h"

@@ -2,9 +2,9 @@
 
 #include "base/affinity.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "cpuidle.h"
 #include "procstat.h"
-#include "sampling_thread.h"
 #include "totals.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
 #define PERCORE_SOURCE_H
 
 #include "backoff.h"
+#include "base/core_set.h"
 #include "base/why.h"
-#include "core_set.h"
 #include "perf_event.h"
 #include "source_kind.h"
 
