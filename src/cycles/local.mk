@@ -9,6 +9,7 @@ libcycles_la_SOURCES = \
 	src/base/thread.h \
 	src/base/portable.h \
 	src/base/descriptors.c src/base/descriptors.h \
+	src/base/file.h \
 	src/base/metric_name.h \
 	src/base/number.c src/base/number.h \
 	src/base/why.h \

@@ -1,5 +1,6 @@
 /* Compares the source "bpf" and the time of softirqs with an exact clock, on
  * one core, first with softirqs of known length and then with tasks. */
+#include "base/bpf.h"
 #include "burner.h"
 #include "chapters.h"
 #include "cycles/programs.h"
@@ -124,8 +125,8 @@ static void attach_nothing(struct programs *programs,
                                             "softirq_entry"};
   char why[WHY_SIZE];
   for (int i = 0; i < 3; i++)
-    if (programs_attach(programs, i, tracepoints[i],
-                        softirq_timer_nothing(timer), why) != 0)
+    if ((programs->links[i] = bpf_attach(
+             tracepoints[i], softirq_timer_nothing(timer), why)) < 0)
       note("%s", why);
 }
 
