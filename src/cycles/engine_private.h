@@ -31,7 +31,6 @@ enum kernel_member {
 /* Conditions that the journal reports once when they begin. */
 enum condition {
   CONDITION_STAT_WITHHELD,
-  CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
   CONDITION_POLLS,

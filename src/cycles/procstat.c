@@ -49,10 +49,8 @@ static void parse_row(struct procstat *stat, const char *text,
       core >= CORES_MAX)
     return;
   struct procstat_row row = {{0}};
-  if (!parse_columns(&row, text, ns_per_tick)) {
-    core_set_add(&stat->unreadable, (int)core);
+  if (!parse_columns(&row, text, ns_per_tick))
     return;
-  }
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
     stat->digest = (stat->digest ^ row.ns[i]) * DIGEST_PRIME;
   stat->rows[core] = row;
@@ -67,7 +65,6 @@ static int64_t parse_count(const char *text) {
 int procstat_parse(struct procstat *stat, const char *text,
                    uint64_t ns_per_tick) {
   core_set_clear(&stat->cores);
-  core_set_clear(&stat->unreadable);
   stat->digest = 0;
   stat->running = stat->blocked = stat->interrupts = stat->switches = -1;
   if (stat->rows == NULL)

@@ -37,14 +37,13 @@ static bool has_softirq(const struct engine *engine) {
 /* Returns why the idle source misses work on this machine, or NULL if there is
  * no sign that it does. */
 static const char *find_misses(struct engine *engine) {
-  const struct source *idle = engine_source(engine, SOURCE_IDLE);
-  if (!engine->stat_valid || idle->proof == PROOF_REFUTED)
+  if (!engine->stat_valid)
     return "the source idle is unavailable here";
   if (engine_tick_sampled(engine))
     return "on this kernel the source idle is sampled at the tick";
   if (engine_softirq_is_idle(engine))
     return "this kernel counts softirqs on an idle core as idle";
-  if (engine_has_no_room(engine, idle))
+  if (engine_has_no_room(engine, engine_source(engine, SOURCE_IDLE)))
     return "the source idle could not be proven, and no core is idle enough to "
            "try again";
   if (has_softirq(engine))

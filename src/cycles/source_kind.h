@@ -10,7 +10,7 @@ enum source_kind {
   SOURCE_NONE = -1,
   SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
   SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
-  SOURCE_EVENT,      /* a configured perf event */
+  SOURCE_EVENT,      /* cnt_cycles of arm64: stops in WFI */
   /* 1 - halted time / wall time, from an idle clock in the kernel. */
   SOURCE_BPF,
   SOURCE_IDLE, /* 1 - (idle + iowait) / wall time, from /proc/stat */

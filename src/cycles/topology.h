@@ -2,7 +2,7 @@
 #ifndef PERCORE_TOPOLOGY_H
 #define PERCORE_TOPOLOGY_H
 
-#include "core_set.h"
+#include "base/core_set.h"
 #include "machine.h"
 
 struct topology {

@@ -20,6 +20,7 @@
 #ifndef PERCORE_MAP_MAP_H
 #define PERCORE_MAP_MAP_H
 
+#include "base/core_set.h"
 #include "base/why.h"
 
 #include <linux/bpf.h>
@@ -28,7 +29,6 @@
 #include <stdint.h>
 
 #define MAP_ROW_NAME_SIZE 120 /* including the final NUL */
-#define MAP_CORES_MAX 8192
 #define MAP_POSSIBLE "/sys/devices/system/cpu/possible"
 
 struct map {

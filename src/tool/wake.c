@@ -227,7 +227,7 @@ static int judge(const struct measurement *measurement) {
 static int open_smis(const struct machine *machine, int core) {
   struct perf_event event;
   char why[WHY_SIZE];
-  if (perf_event_parse(&event, "msr/smi/", machine, why) != 0)
+  if (perf_event_find(&event, "msr", "smi", machine, why) != 0)
     return -1;
   struct perf_event_attr attr = {
       .size = sizeof(attr), .type = event.type, .config = event.config};

@@ -24,11 +24,6 @@ struct wake_programs {
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
                        int smi_event, char why[WHY_SIZE]);
 
-/* Returns why the kernel refused to load the programs with this errno: the last
- * line before the statistics in the verifier's log, which this function cuts
- * into lines; or else a guess. */
-const char *wake_programs_refusal(int error, char *log);
-
 /* Attaches the programs to their tracepoints. The kernel interrupts every core
  * about 15 times for each tracepoint. With finds_timer, the programs also see
  * timers start, and so learn the address of their own timer. */

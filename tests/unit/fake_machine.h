@@ -6,7 +6,7 @@
 #ifndef PERCORE_FAKE_MACHINE_H
 #define PERCORE_FAKE_MACHINE_H
 
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 #include "cycles/journal.h"
 #include "cycles/machine.h"
 

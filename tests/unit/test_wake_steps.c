@@ -1,6 +1,5 @@
 /* Tests how the events of a core, in every possible order, become datapoints.
  */
-#include "wake/programs.h"
 #include "wake/wake.h"
 
 #include "unit.h"
@@ -301,26 +300,6 @@ TEST(datapoints_before_a_window_are_forgotten) {
   wake_points_forget(&points, 7000);
   assert_int_equal(points.len, 1);
   assert_int_equal(points.list[0].ltime_ns, 7000);
-}
-
-static const char *refusal(int error, const char *log) {
-  static char text[256];
-  strcpy(text, log);
-  return wake_programs_refusal(error, text);
-}
-
-TEST(the_verifier_says_why_programs_are_refused) {
-  static const char *const reason = "bpf_timer cannot be used for PREEMPT_RT.";
-  static const char *const log = "a line\nbpf_timer cannot be used for "
-                                 "PREEMPT_RT.\n"
-                                 "verification time 41 usec\n"
-                                 "stack depth 16\n"
-                                 "processed 9 insns (limit 1000000) peak 0\n";
-  assert_string_equal(refusal(EACCES, log), reason);
-  assert_string_equal(refusal(EOPNOTSUPP, log), reason);
-  assert_string_equal(refusal(EINVAL, "no end of line"), "no end of line");
-  assert_non_null(strstr(refusal(EPERM, ""), "seccomp"));
-  assert_non_null(strstr(refusal(EINVAL, strstr(log, "veri")), "Linux 5.15"));
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin,
