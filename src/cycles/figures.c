@@ -181,7 +181,7 @@ static double hidden_work(double low, double load, double columns) {
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
-  core->hidden = core->columns = core->columns_sum = core->steal = NAN;
+  core->hidden = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
@@ -192,9 +192,7 @@ static void columns_interval(struct core_figures *core,
   double work = core->load - engine_idle_poll(from, to);
   if (columns > COLUMNS_MAX)
     return;
-  core->columns = columns;
-  core->hidden = hidden_work(work - stolen, work, core->columns);
-  core->columns_sum = (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
+  core->hidden = hidden_work(work - stolen, work, columns);
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples do not show what the tick missed. */

@@ -61,8 +61,6 @@ struct core_figures {
   double load_average[LOADAVG_PERIODS];
   /* load that the tick did not see, as a share of wall time */
   double hidden;
-  double columns;      /* busy columns of /proc/stat / wall, perhaps above 1 */
-  double columns_sum;  /* sum of all columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */

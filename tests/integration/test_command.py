@@ -64,7 +64,7 @@ def test_usage_errors():
         ["load", "--cores", "99999"], ["load", "--source", "magic"],
         ["load", "--cores", "8000"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
-        ["regions", "--maps", "x"], ["pick", "--node", "0"], ["load", "-t", "-m"],
+        ["regions", "--maps", "x"], ["pick", "--node", "0"], ["load", "--compare"],
         ["pick", "--cores", "8000"],
         ["load", "--", "true"], ["top", "id:-1"], ["top", "id:4294967296"],
     ]
