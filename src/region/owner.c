@@ -150,6 +150,9 @@ bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
   }
   __atomic_store_n(&region->holders[s], region_thread_number(),
                    __ATOMIC_RELAXED);
+  /* By a process that ended while nobody was attached. */
+  if (__atomic_load_n(&region->shared->ended, __ATOMIC_RELAXED) != 0)
+    __atomic_store_n(&region->shared->ended, 0, __ATOMIC_RELAXED);
   return true;
 }
 
