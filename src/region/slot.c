@@ -69,15 +69,7 @@ static void warn_of_affinity(struct percore_region *region, const char *name,
              "thread '%s' attaches for core %d, which its affinity excludes: "
              "it counts for core %d in an extra slot; pin the thread before it "
              "attaches, or pass PERCORE_THIS_CORE",
-             name != NULL ? name : "", core, core);
-}
-
-static void name_slot(struct region_slot *slot, const char *name) {
-  uint64_t words[REGION_SLOT_NAME_WORDS] = {0};
-  if (name != NULL)
-    memcpy(words, name, strnlen(name, sizeof(words) - 1));
-  for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++)
-    __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
+             name, core, core);
 }
 
 /* Prepares a slot block for a new owner, which continues the counts of the
@@ -91,8 +83,10 @@ static void begin_block(struct percore_slot_head *head) {
 }
 
 static void begin_slot(struct percore_region *region, uint32_t s, int core,
-                       const char *name) {
+                       const char name[8 * REGION_SLOT_NAME_WORDS]) {
   struct region_slot *slot = &region->slots[s];
+  uint64_t words[REGION_SLOT_NAME_WORDS];
+  memcpy(words, name, sizeof(words));
   region_begin_change(&slot->generation,
                       region_next_object(slot->generation, REGION_CHANGING));
   if (slot->core == -1)
@@ -101,7 +95,8 @@ static void begin_slot(struct percore_region *region, uint32_t s, int core,
   __atomic_store_n(&slot->tid, portable_gettid(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);
-  name_slot(slot, name);
+  for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++)
+    __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
   begin_block(region_block(region, s));
   region_end_change(&slot->generation, REGION_LIVE);
 }
@@ -126,32 +121,31 @@ static bool may_run_on(const struct percore_region *region, int core,
          CPU_ISSET((size_t)core, cpus);
 }
 
-/* `wanted` is the core that the caller of percore_attach passed. */
-static int attach(struct percore_region *region, const char *name, int core,
-                  int wanted, uint32_t *taken) {
+/* Gives a seat a slot. */
+static int seat_in(struct seat *seat, int core) {
+  struct percore_region *region = seat->region;
+  struct wish wish = {.core = core};
+  uint32_t s;
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header.core_count))
     return region_failed(EINVAL);
-  struct wish wish = {.core = core};
   wish.may_run = may_run_on(region, core, &wish.cpus);
-  if (!wish.may_run && wanted != PERCORE_THIS_CORE)
-    warn_of_affinity(region, name, core);
-  if (!take_best(region, &wish, false, taken) &&
-      !take_best(region, &wish, true, taken))
+  if (!wish.may_run && seat->wanted != PERCORE_THIS_CORE)
+    warn_of_affinity(region, seat->name, core);
+  if (!take_best(region, &wish, false, &s) &&
+      !take_best(region, &wish, true, &s))
     return region_failed(ENOSPC);
-  if (!region_places_make(region, *taken)) {
-    region_slot_leave(region, *taken);
-    return region_failed(ENOMEM);
+  bool is_first = region_state(region->slots[s].generation) == REGION_FREE;
+  if (is_first)
+    region_memory_prefer(region_block(region, s), region->header.block_stride);
+  if (!region_places_make(region, s) ||
+      (is_first && region_provide_slot_rows(region, s) != 0)) {
+    region_slot_leave(region, s);
+    return -1;
   }
-  if (region_state(region->slots[*taken].generation) == REGION_FREE) {
-    region_memory_prefer(region_block(region, *taken),
-                         region->header.block_stride);
-    if (region_provide_slot_rows(region, *taken) != 0) {
-      region_slot_leave(region, *taken);
-      return -1;
-    }
-  }
-  begin_slot(region, *taken, core, name);
+  begin_slot(region, s, core, seat->name);
+  seat->slot = s;
+  seat->handle.head = region_block(region, s);
   return 0;
 }
 
@@ -174,8 +168,8 @@ static void refuse(struct percore_region *region, const char *name, int error) {
            "are %u threads and %u slots, %u of them extra)",
            region_count_threads(), header->slot_count,
            header->slot_count - header->core_count);
-  region_say(region, "the counts of thread '%s' are lost: %s",
-             name != NULL ? name : "", error == ENOSPC ? why : strerror(error));
+  region_say(region, "the counts of thread '%s' are lost: %s", name,
+             error == ENOSPC ? why : strerror(error));
 }
 
 /* ---------------------------------------------------------------------------
@@ -239,8 +233,7 @@ static struct seat *take_seat(struct percore_region *region, const char *name,
     return NULL;
   seat->wanted = core;
   memset(seat->name, 0, sizeof(seat->name));
-  if (name != NULL)
-    memcpy(seat->name, name, strnlen(name, sizeof(seat->name) - 1));
+  memcpy(seat->name, name, strnlen(name, sizeof(seat->name) - 1));
   seat->slot = SEAT_UNDECIDED;
   seat->handle.head = &region_undecided;
   __atomic_store_n(&seat->thread, region_thread_number(), __ATOMIC_RELAXED);
@@ -251,26 +244,19 @@ static struct seat *take_seat(struct percore_region *region, const char *name,
 static struct seat *same_seat(const struct percore_region *region,
                               const char *name, int core) {
   struct seat *seat = region->seats;
-  while (seat != NULL && (!is_own(seat) || seat->wanted != core ||
-                          strncmp(seat->name, name != NULL ? name : "",
-                                  sizeof(seat->name) - 1) != 0))
+  while (seat != NULL &&
+         (!is_own(seat) || seat->wanted != core ||
+          strncmp(seat->name, name, sizeof(seat->name) - 1) != 0))
     seat = seat->next;
   return seat;
-}
-
-static int seat_in(struct seat *seat, int core) {
-  uint32_t taken;
-  if (attach(seat->region, seat->name, core, seat->wanted, &taken) != 0)
-    return -1;
-  seat->slot = taken;
-  seat->handle.head = region_block(seat->region, taken);
-  return 0;
 }
 
 percore_slot_t percore_attach(struct percore_region *region, const char *name,
                               int core) {
   if (!region_lock(region))
     return (percore_slot_t){&region_no_seat(region)->handle};
+  if (name == NULL)
+    name = "";
   struct seat *seat = same_seat(region, name, core);
   int error = 0;
   if (seat == NULL) {

@@ -60,13 +60,9 @@ void region_say(const struct percore_region *region, const char *format, ...) {
 }
 
 void region_pause(void) {
-  struct timespec until;
+  struct timespec left = {.tv_nsec = 1000000};
   NOT_CANCELLED;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += 1000000;
-  until.tv_sec += until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+  while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
     ;
 }
 
