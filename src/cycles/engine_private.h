@@ -62,7 +62,6 @@ struct engine {
   /* Why the clock is loaded although no option names the bpf source, or NULL.
    */
   const char *clock_purpose;
-  uint64_t clock_needed_ns; /* when the purpose was last seen to hold */
   struct backoff clock_backoff;
   struct probe *probe;   /* the running proof, or NULL */
   struct source *proven; /* the source that it tests */
