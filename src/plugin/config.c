@@ -62,17 +62,11 @@ static bool is_group_name(const char *name) {
 static bool is_reserved_name(const char *name) {
   static const char *const whole[] = {"all", "isolated", "housekeeping",
                                       "self"};
-  static const char *const numbered[] = {"node", "package"};
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(whole); i++)
     if (strcasecmp(name, whole[i]) == 0)
       return true;
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(numbered); i++) {
-    size_t length = strlen(numbered[i]);
-    if (strncasecmp(name, numbered[i], length) == 0 && name[length] != '\0' &&
-        strspn(name + length, "0123456789") == strlen(name + length))
-      return true;
-  }
-  return false;
+  return strncasecmp(name, "node", 4) == 0 && name[4] != '\0' &&
+         name[4 + strspn(name + 4, "0123456789")] == '\0';
 }
 
 /* Returns the group with this name, which is added if it does not exist, or
