@@ -37,7 +37,6 @@ int perf_group_open(struct perf_group *group, const struct machine *machine,
         .read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
                        PERF_FORMAT_TOTAL_TIME_RUNNING,
         .pinned = pinned && i == 0, /* only a leader may be pinned */
-        .exclude_guest = events[i].exclude_guest,
     };
     int fd = machine->perf_open(machine->context, &attr, core,
                                 i == 0 ? -1 : group->fd[0]);

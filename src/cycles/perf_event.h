@@ -15,7 +15,6 @@
 struct perf_event {
   uint32_t type;
   uint64_t config;
-  bool exclude_guest; /* do not count while a guest of this host runs */
 };
 
 /* Finds an event of a PMU by its name in sysfs, where the kernel's own PMUs msr

@@ -283,7 +283,7 @@ static int reserve_descriptors(struct engine *engine, int counters) {
   return 0;
 }
 
-static void say_short_of_descriptors(struct engine *engine) {
+void counter_say(struct engine *engine) {
   const struct perf_room *room = &engine->room;
   if (room->computed && condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS,
                                          room->missing > 0))
@@ -294,23 +294,8 @@ static void say_short_of_descriptors(struct engine *engine) {
                room->missing);
 }
 
-static void say_no_frequency(struct engine *engine) {
-  bool is_missing = engine->options.frequency;
-  for (int i = 0; i < engine->sources_len; i++)
-    is_missing &= !engine->sources[i].available || engine->sources[i].aperf < 0;
-  if (condition_begins(engine, CONDITION_NO_FREQUENCY, is_missing))
-    engine_say(engine, JOURNAL_INFO,
-               "the frequency of cores is unavailable: only the source mperf "
-               "can count it, with the event msr/aperf/");
-}
-
 void counter_begin(struct engine *engine) {
   engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
-}
-
-void counter_say(struct engine *engine) {
-  say_short_of_descriptors(engine);
-  say_no_frequency(engine);
 }
 
 /* ---------------------------------------------------------------------------

@@ -44,6 +44,8 @@ static inline bool source_is_counter(enum source_kind source) {
   return source >= 0 && source < SOURCE_BPF;
 }
 
+extern const char *const isolated_cores_names[]; /* the last is NULL */
+
 /* Parse the names that the configuration uses. Return 0 or -EINVAL. */
 int source_parse(enum source_kind *source, const char *text);
 int isolated_cores_parse(enum isolated_cores *isolated, const char *text);

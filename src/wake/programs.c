@@ -31,8 +31,7 @@ static const char *const tracepoints[WAKE_LINKS] = {
         (bpf)->progs.wake_interrupt.prog_fd, (bpf)->progs.wake_idle.prog_fd    \
   }
 
-/* Opens and loads an object, and stores its descriptors. Sets `probes` to that
- * of wake_probes, or to a negative errno, and `smis` to that of wake_smis. */
+/* Opens and loads an object, and stores its descriptors. */
 #define LOAD(bpf, name)                                                        \
   do {                                                                         \
     errno = 0;                                                                 \
@@ -41,16 +40,14 @@ static const char *const tracepoints[WAKE_LINKS] = {
       memcpy(programs->programs, (int[])PROGRAMS(bpf),                         \
              sizeof(programs->programs));                                      \
       probes = (bpf)->maps.wake_probes.map_fd;                                 \
-      smis = (bpf)->maps.wake_smis.map_fd;                                     \
     }                                                                          \
   } while (0)
 
 /* Returns the descriptor of the map wake_probes, or a negative errno. */
-static int load(struct wake_programs *programs, bool has_timer, int smi_event,
+static int load(struct wake_programs *programs, bool has_timer,
                 char why[WHY_SIZE]) {
-  const uint32_t first = 0;
   const char *missing = bpf_missing_capability();
-  int probes = -1, smis = -1;
+  int probes = -1;
   if (missing != NULL)
     return why_fails(why, -EPERM,
                      "loading its programs needs CAP_BPF and CAP_PERFMON: %s; "
@@ -67,10 +64,6 @@ static int load(struct wake_programs *programs, bool has_timer, int smi_event,
                        why);
   if (has_timer)
     programs->begin = programs->timer->progs.wake_begin.prog_fd;
-  union bpf_attr attr = {.map_fd = (uint32_t)smis,
-                         .key = (uintptr_t)&first,
-                         .value = (uintptr_t)&smi_event};
-  bpf_call(BPF_MAP_UPDATE_ELEM, &attr); /* fails if the event is negative */
   return probes;
 }
 
@@ -81,9 +74,9 @@ static void unload(struct wake_programs *programs) {
     wake_timer_bpf__destroy(programs->timer);
 }
 #else
-static int load(struct wake_programs *programs, bool has_timer, int smi_event,
+static int load(struct wake_programs *programs, bool has_timer,
                 char why[WHY_SIZE]) {
-  (void)programs, (void)has_timer, (void)smi_event;
+  (void)programs, (void)has_timer;
   return why_fails(why, -ENOTSUP,
                    "this percore was built without BPF; build it with clang, "
                    "bpftool and libbpf-dev");
@@ -92,10 +85,10 @@ static void unload(struct wake_programs *programs) { (void)programs; }
 #endif
 
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       int smi_event, char why[WHY_SIZE]) {
+                       char why[WHY_SIZE]) {
   *programs = (struct wake_programs){.begin = -1};
   memset(programs->links, -1, sizeof(programs->links));
-  int map = load(programs, has_timer, smi_event, why);
+  int map = load(programs, has_timer, why);
   if (map < 0)
     return map;
   void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,

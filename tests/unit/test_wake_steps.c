@@ -246,8 +246,7 @@ static size_t add(size_t count, uint32_t state, bool off) {
                              .tintr = 5200,
                              .state = state,
                              .interrupts_off = off,
-                             .interrupt = 236,
-                             .smis = 3};
+                             .interrupt = 236};
   size_t before = points.len;
   for (size_t i = 0; i < count; i++) {
     size_t len = points.len;
@@ -264,7 +263,6 @@ TEST(an_event_becomes_a_datapoint) {
   assert_near(points.list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
   assert_near(points.list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
   assert_int_equal(points.list[0].interrupt, 236);
-  assert_int_equal(points.list[0].smis, 3);
 }
 
 TEST(the_minority_of_the_events_so_far_does_not_count) {
