@@ -327,7 +327,6 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {
   struct self_figures *self = &snapshot->self;
-  snapshot->named_source = figures->engine->options.source;
   self->counts = figures->engine->counts;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
@@ -338,9 +337,6 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
     if (core->source == SOURCE_NONE)
       continue;
     self->cores_by_source[core->source]++;
-    self->cores_not_as_named += snapshot->named_source != SOURCE_AUTO &&
-                                snapshot->named_source != core->source &&
-                                !core->isolated;
     self->cores_unproven +=
         core->proof == PROOF_UNPROVEN || core->proof == PROOF_PENDING;
     self->cores_tick_sampled += core->proof == PROOF_TICK_SAMPLED;

@@ -102,7 +102,6 @@ struct self_figures {
   int cores_unproven;
   int cores_tick_sampled;
   int cores_by_source[SOURCES];
-  int cores_not_as_named; /* measured by another source than the user named */
   struct engine_counts counts;
   double lateness_s;    /* largest delay of a sample in the interval */
   double sample_cost_s; /* longest wall time of a sample in the interval */
@@ -119,7 +118,6 @@ struct snapshot {
   struct aggregate_figures *aggregates;
   struct host_figures host;
   struct self_figures self;
-  enum source_kind named_source; /* SOURCE_AUTO: none */
   bool hypervisor; /* the CPU reports a hypervisor, or time has been stolen */
   bool isolates;   /* a core of the machine is isolated, even if not selected */
 };

@@ -22,7 +22,6 @@
 struct live {
   const struct live_face *face;
   bool json;
-  enum journal_level level_most; /* other messages are dropped */
   bool page;           /* stdout is a terminal: the table is redrawn in place */
   const void *figures; /* the figures shown last, or NULL */
   bool has_shown;      /* a blank line precedes the next table */
@@ -44,7 +43,7 @@ struct live {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct live *live = context;
-  if (level > live->level_most)
+  if (level > JOURNAL_WARNING)
     return;
   if (!live->page) {
     say_failure(live->face->command, "%s", line);
@@ -55,8 +54,7 @@ static void write_message(void *context, enum journal_level level,
   pthread_mutex_unlock(&live->lock);
 }
 
-struct journal live_journal(struct live *live, enum journal_level most) {
-  live->level_most = most;
+struct journal live_journal(struct live *live) {
   return (struct journal){.write = write_message, .context = live};
 }
 
@@ -84,10 +82,8 @@ static bool measure(struct live *live) {
 
 static const char *first_line(const struct live *live) {
   if (live->helps)
-    return live->face->order != NULL
-               ? "q quits, space pauses, < and > sort by another column, r "
-                 "reverses, h hides this"
-               : "q quits, space pauses, h hides this";
+    return "q quits, space pauses, < and > sort by another column, r reverses, "
+           "h hides this";
   return live->paused ? "paused; the space bar continues" : live->newest;
 }
 
@@ -181,8 +177,7 @@ static void obey(struct live *live, char key) {
     live->paused = !live->paused;
   else if (key == 'r')
     live->view.reverse = !live->view.reverse;
-  else if ((key == '<' || key == '>') && live->face->order != NULL &&
-           live->figures != NULL)
+  else if ((key == '<' || key == '>') && live->figures != NULL)
     live->view.sort =
         live->face->order(live->figures, live->view.sort, key == '>');
 }

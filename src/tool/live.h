@@ -30,8 +30,7 @@ struct live_face {
   int (*table)(FILE *out, const void *figures, struct screen screen);
   int (*json)(FILE *out, const void *figures);
   /* Returns the order (screen.sort) that follows an order or, unless
-   * `forwards`, precedes it. The pointer is NULL if the table cannot be sorted.
-   */
+   * `forwards`, precedes it. */
   size_t (*order)(const void *figures, size_t order, bool forwards);
 };
 
@@ -41,9 +40,9 @@ struct live *live_open(const struct live_face *face, bool json);
 /* Restores the terminal and prints the newest message. */
 void live_close(struct live *live);
 
-/* Returns a journal (cycles/journal.h) whose messages, up to the level `most`,
- * appear on the page or, if there is no page, on stderr. */
-struct journal live_journal(struct live *live, enum journal_level most);
+/* Returns a journal (cycles/journal.h) whose errors and warnings appear on the
+ * page or, if there is no page, on stderr. */
+struct journal live_journal(struct live *live);
 
 /* Returns the cores and the order that the user has chosen with keys. */
 const struct screen *live_view(const struct live *live);

@@ -88,14 +88,6 @@ static struct engine_options engine_options(const struct load_options *options,
   return engine;
 }
 
-/* Notices only repeat what the table shows about sources, unless the user has
- * named a source that is not used. */
-static enum journal_level journal_level(const struct load_options *options) {
-  enum source_kind source = SOURCE_AUTO;
-  source_parse(&source, options->source);
-  return source_is_counter(source) ? JOURNAL_NOTICE : JOURNAL_WARNING;
-}
-
 /* Returns the length of the windows from which the minimum and the maximum load
  * are taken: a quarter of the interval, but long enough that the 10 ms steps of
  * /proc/stat do not dominate the extremes, and no longer than the plugin's
@@ -217,7 +209,7 @@ static void warn(void *context, enum journal_level level, const char *line) {
 static int load_run(const struct load_options *options,
                     struct machine *machine) {
   struct live *live = live_open(&face, options->json);
-  struct journal journal = live_journal(live, journal_level(options));
+  struct journal journal = live_journal(live);
   const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {
       .board = options->publish ? board_open(BOARD_GROUP, &warnings) : NULL,

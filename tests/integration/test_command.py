@@ -39,7 +39,7 @@ def test_help_and_version():
     output fits into 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["clock"], ["wake"],
                     ["pick"]):
-        for words in ([*command, "--help"], [*command, "-h"], ["help", *command]):
+        for words in ([*command, "--help"], [*command, "-h"]):
             done = run(*words)
             check(done.returncode == 0, f"{words} failed")
             usage = ["Usage: percore", *command]
@@ -56,7 +56,7 @@ def test_usage_errors():
     """percore exits with 2 if the command line is wrong, and the message says what is
     wrong and names --help"""
     wrong = [
-        ["no-such-command"], ["--no-such-option"], ["help", "no-such-command"], ["load", "--nonsense"],
+        ["no-such-command"], ["--no-such-option"], ["load", "--nonsense"],
         ["load", "extra"], ["load", "--interval", "0"],
         ["load", "--interval", "1s"], ["load", "--interval", "nan"],
         ["load", "--count", "-1"], ["load", "--count", "1.5"],
@@ -73,16 +73,6 @@ def test_usage_errors():
         check(done.returncode == 2, f"{arguments}: exit {done.returncode}")
         check(done.stdout == "", f"{arguments}: {done.stdout}")
         check("--help" in done.stderr, f"{arguments}: {done.stderr}")
-
-
-def test_mistyped_command():
-    """the message about an unknown command names the nearest, if one is near"""
-    for typed, command in (("laod", "load"), ("lod", "load"), ("region", "regions"),
-                           ("tpo", "top"), ("pcik", "pick"), ("docter", "doctor"),
-                           ("clokc", "clock"), ("wakeup", "wake")):
-        said = run(typed).stderr
-        check(f"did you mean '{command}'?" in said, f"{typed}: {said}")
-    check("did you mean" not in run("xyzzy").stderr, "nothing is near")
 
 
 def test_without_a_command():
