@@ -173,7 +173,9 @@ static void put_times(struct out *out, const struct core_figures *core) {
     put_figure(out, "percent", time_names[i], core->time[i], PERCENT);
 }
 
-static void put_core_details(struct out *out, const struct core_figures *core) {
+static void put_core_rest(struct out *out, const struct core_figures *core) {
+  put_core_averages(out, core);
+  put_times(out, core);
   put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
   if (out->config->sampler.figures.softirq)
     put_softirq_kinds(out, core);
@@ -327,10 +329,8 @@ static void put_all(struct out *out, const struct dispatch *dispatch) {
   for_each_core(out, put_core_load);
   put_host(out);
   put_self(out, dispatch);
-  for_each_core(out, put_core_averages);
   put_set_times(out);
-  for_each_core(out, put_times);
-  for_each_core(out, put_core_details);
+  for_each_core(out, put_core_rest);
 }
 
 bool dispatch_snapshot(struct dispatch *dispatch,
