@@ -43,8 +43,8 @@ struct procstat {
   size_t buffer_size;
 };
 
-/* Parses text in the format of proc(5). Columns that an old kernel lacks are 0.
- * Returns 0, -EINVAL if no "cpuN" line can be parsed, or -ENOMEM. */
+/* Parses text in the format of proc(5). Returns 0, -EINVAL if no "cpuN" line
+ * can be parsed, or -ENOMEM. */
 int procstat_parse(struct procstat *stat, const char *text,
                    uint64_t ns_per_tick);
 
