@@ -44,14 +44,14 @@ static inline int portable_getnode(unsigned *node) {
  */
 
 /* Unlike sem_t, can be waited for until a time of CLOCK_MONOTONIC with any C
- * library. Initialized with 0. */
+ * library. One thread waits for it at a time. Initialized with 0. */
 struct semaphore {
   atomic_uint count;
 };
 
 static inline void semaphore_post(struct semaphore *semaphore) {
-  atomic_fetch_add(&semaphore->count, 1);
-  syscall(SYS_futex, &semaphore->count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  if (atomic_fetch_add(&semaphore->count, 1) == 0)
+    syscall(SYS_futex, &semaphore->count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* Returns true after it has taken one from the count; false: errno is ETIMEDOUT

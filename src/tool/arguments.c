@@ -1,6 +1,6 @@
 #include "arguments.h"
 
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 #include "text.h"
 #include "tool.h"
 

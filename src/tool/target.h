@@ -45,6 +45,8 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 struct listed {
   char *file; /* of the runtime directory */
   char *name; /* its title; untrusted bytes, perhaps no valid name */
+  bool is_valid;
+  struct region_title title; /* if it is */
   struct region_reader *reader;
   const char *fault; /* why reader is NULL */
 };

@@ -90,14 +90,13 @@ static int csv_write(struct measurement *measurement) {
   const struct wake_points *points = &measurement->batch;
   const struct wake_collect_status *status = &measurement->run.status;
   FILE *file = measurement->csv;
-  bool has_smis = status->smis >= 0;
   if (points->len == 0)
     return 0;
   bool has_user = !isnan(points->list[0].us[WAKE_USER_LATENCY]);
   if (status->datapoints == points->len)
     fprintf(file,
-            "WakeLatency,IntrLatency,SilentTime,LDist,IntrOff,ReqCState%s%s\n",
-            has_smis ? ",SMICnt" : "", has_user ? ",UserLatency" : "");
+            "WakeLatency,IntrLatency,SilentTime,LDist,IntrOff,ReqCState%s\n",
+            has_user ? ",UserLatency" : "");
   for (size_t i = 0; i < points->len; i++) {
     const struct wake_point *point = &points->list[i];
     fprintf(file, "%.3f,%.3f,%.3f,%.3f,%s,%s", (double)point->us[WAKE_LATENCY],
@@ -105,8 +104,6 @@ static int csv_write(struct measurement *measurement) {
             (double)point->us[WAKE_SILENT_TIME], (double)point->distance_us,
             point->interrupts_off ? "True" : "False",
             status->states.list[point->state].name);
-    if (has_smis)
-      fprintf(file, ",%u", point->smis);
     if (has_user)
       fprintf(file, ",%.3f", (double)point->us[WAKE_USER_LATENCY]);
     fputc('\n', file);
@@ -202,7 +199,7 @@ static int judge(const struct measurement *measurement) {
 static int open_smis(const struct machine *machine, int core) {
   struct perf_event event;
   char why[WHY_SIZE];
-  if (perf_event_parse(&event, "msr/smi/", machine, why) != 0)
+  if (perf_event_find(&event, "msr", "smi", machine, why) != 0)
     return -1;
   struct perf_event_attr attr = {
       .size = sizeof(attr), .type = event.type, .config = event.config};

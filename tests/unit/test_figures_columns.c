@@ -286,25 +286,6 @@ TEST(times_seen_by_the_tick_are_shares_without_overlap) {
   assert_near(softirq->stddev, 0.18, 1e-6);
 }
 
-TEST(a_frequency_that_is_asked_for_in_vain_is_reported_once) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
-  it.play.options.frequency = true;
-  start(&it);
-  figures_play_windows(&it, 3);
-  assert_int_equal(
-      fake_journal_count(&it.play.journal, "frequency of cores", NULL), 0);
-  figures_play_end(&it);
-  figures_play_prepare(&it, 2, 0.3);
-  it.play.options.source = SOURCE_IDLE;
-  it.play.options.frequency = true;
-  start(&it);
-  figures_play_windows(&it, 3);
-  assert_int_equal(
-      fake_journal_count(&it.play.journal, "frequency of cores", NULL), 1);
-  figures_play_end(&it);
-}
-
 /* On arm64, /proc/cpuinfo does not show whether the machine has a hypervisor.
  */
 TEST(stolen_time_reveals_a_hypervisor) {
