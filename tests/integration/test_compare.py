@@ -5,6 +5,7 @@ other tasks hardly use."""
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -177,6 +178,25 @@ def test_wrong_options():
     """an option that percore load refuses has its message and its exit status"""
     done = compare("--source", "magic")
     check(done.returncode == 2 and "'magic' is unknown" in done.stderr, str(done))
+
+
+def test_no_command():
+    """without the command percore, percore-compare says so, and how it is named"""
+    done = compare("--percore", "/nonexistent/percore")
+    check(done.returncode == 1 and done.stdout == "" and done.stderr ==
+          "cannot run /nonexistent/percore: No such file or directory; name it with "
+          "--percore\n", str(done))
+
+
+def test_end():
+    """percore-compare ends with success at Ctrl-C, and leaves no percore load"""
+    with Child([*COMPARE, "-i", "0.5", "--json"], stdout=subprocess.PIPE, text=True) as child:
+        check(child.stdout.readline().startswith('{"time"'), "nothing is shown")
+        with open(f"/proc/{child.pid}/task/{child.pid}/children", encoding="ascii") as file:
+            percore = int(file.read())
+        child.send_signal(signal.SIGINT)
+        check(child.wait(TIMEOUT) == 0, f"exit {child.returncode}")
+        check(not os.path.exists(f"/proc/{percore}"), "percore load goes on")
 
 
 if __name__ == "__main__":
