@@ -150,6 +150,7 @@ static bool begin_keys(struct live *live) {
   if (!live->reads_keys)
     live->cooked = raw;
   raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+  raw.c_lflag |= NOFLSH; /* Ctrl-C does not cut a page */
   raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
   raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE; /* see leave */
   live->reads_keys = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Tests percore(1) as people and scripts use it, without regions."""
 
+import fcntl
 import json
 import os
 import pwd
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -280,6 +282,24 @@ def test_terminal():
 def pages_of(written):
     pages = written.split("\033[H")[1:]
     return [re.sub("\033\\[[0-9;]*[mKJ]", "", page) for page in pages]
+
+
+def test_last_page():
+    """a page that waits for a slow terminal when Ctrl-C is typed is shown whole"""
+    def interrupt(terminal):
+        waits = bytearray(4)
+        deadline = time.monotonic() + TIMEOUT
+        while int.from_bytes(waits, sys.byteorder) < 4000:
+            check(time.monotonic() < deadline, "too little was written")
+            time.sleep(0.1)
+            fcntl.ioctl(terminal, termios.FIONREAD, waits)
+        time.sleep(1)  # pages that the terminal's side has no room for
+        os.write(terminal, b"\003")
+
+    written, status, _ = on_terminal(
+        [PERCORE, "load", "--interval", "0.1"], 1, halfway=interrupt)
+    check(status == 0, f"exit {status}")
+    check("\033[J" in written[written.rindex("\033[H"):], repr(written[-400:]))
 
 
 def test_resize():
