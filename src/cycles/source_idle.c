@@ -3,6 +3,7 @@
 
 #include "cpuidle.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,17 +67,19 @@ static void find_tick(struct engine *engine) {
              idle->reason);
 }
 
+/* The list of all events is read, because the kernel goes through all events
+ * for each folder of them, too. */
 bool idle_is_traced(const struct engine *engine) {
-  static const char *const files[] = {"events/power/enable",
-                                      "events/sched/enable",
-                                      "events/irq/enable", "current_tracer"};
+  static const char *const files[][2] = {{"set_event", ""},
+                                         {"current_tracer", "nop\n"}};
   const struct machine *machine = engine->options.machine;
   char text[16];
-  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-    if (machine_read(machine, text, sizeof(text), "/sys/kernel/tracing/%s",
-                     files[i]) > 0 &&
-        text[0] != '0' && strcmp(text, "nop\n") != 0)
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    ssize_t length = machine_read(machine, text, sizeof(text),
+                                  "/sys/kernel/tracing/%s", files[i][0]);
+    if ((length > 0 || length == -EFBIG) && strcmp(text, files[i][1]) != 0)
       return true;
+  }
   return engine->options.hardware && machine->clocks->tracers() > 0;
 }
 
@@ -112,21 +115,6 @@ bool engine_steal_is_unknown(const struct engine *engine) {
  * /proc/stat
  */
 
-/* Reports cores whose rows in /proc/stat are unreadable. Other cores are not
- * affected. */
-static void say_unreadable_rows(struct engine *engine) {
-  const struct core_set *unreadable = &engine->stat.unreadable;
-  bool any = core_set_next(unreadable, -1) >= 0;
-  if (condition_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
-    char list[128];
-    core_set_format(unreadable, list, sizeof(list));
-    engine_say(engine, JOURNAL_WARNING,
-               "/proc/stat has no readable row for %s %s: figures that need "
-               "/proc/stat are missing there",
-               core_set_count(unreadable) == 1 ? "core" : "cores", list);
-  }
-}
-
 /* Where no column moves for this long, none will: in a sandbox, such as gVisor,
  * the file may contain zeros only. */
 #define STILL_MAX_NS (5 * NS_PER_S / 2)
@@ -144,9 +132,7 @@ static bool stands_still(struct engine *engine) {
 }
 
 static bool same_cores(const struct engine *engine) {
-  struct core_set rows = engine->stat.cores;
-  core_set_union(&rows, &engine->stat.unreadable);
-  return core_set_equal(&rows, &engine->topology.online);
+  return core_set_equal(&engine->stat.cores, &engine->topology.online);
 }
 
 /* Writes to `text` why /proc/stat, whose reading ended with `status`, cannot be
@@ -193,11 +179,9 @@ int idle_begin(struct engine *engine) {
   if (!engine->stat_valid || !idle->available)
     memcpy(idle->reason, trouble, sizeof(trouble));
   idle->available = engine->stat_valid;
-  if (status != 0)
-    return status;
-  engine->idle_misses = engine_softirq_is_idle(engine);
-  say_unreadable_rows(engine);
-  return 0;
+  if (status == 0)
+    engine->idle_misses = engine_softirq_is_idle(engine);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------

@@ -325,9 +325,10 @@ void region_thread_ends(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-/* Not while a thread of any process has a slot. */
+/* Not while a thread of any process has a slot. While another process has the
+ * region mapped, readers know that it has not ended. */
 static void end_if_unused(struct percore_region *region) {
-  if (!region->is_child && region_attached_slots(region) == 0)
+  if (region_attached_slots(region) == 0)
     __atomic_store_n(&region->shared->ended, 1, __ATOMIC_RELEASE);
 }
 

@@ -122,20 +122,18 @@ int region_file_open(struct region_file *file, int dir, const char *name,
 
 void region_file_close(struct region_file *file) { close_fd(&file->fd); }
 
-/* If the kernel cannot tell, because of an overlay or another machine, the
- * process that the header names must be gone; if nothing can tell, somebody may
- * still count. */
+/* If the kernel cannot tell, because of an overlay or another machine, the word
+ * `ended` does, or the process that the header names must be gone; if nothing
+ * can tell, somebody may still count. */
 bool region_file_is_over(int fd, const struct region_header *header,
                          uint64_t ended) {
   bool known = false;
   NOT_CANCELLED;
-  if (ended != 0)
-    return true;
   if ((header->flags & REGION_LOCK_TELLS) != 0 &&
       region_process_is_of_this_boot(header)) {
     bool locked = is_locked(fd, &known);
     if (known)
       return !locked;
   }
-  return region_process_is_over(header);
+  return ended != 0 || region_process_is_over(header);
 }

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -146,6 +147,9 @@ bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
   }
   __atomic_store_n(&region->held[s].holder, region_thread_number(),
                    __ATOMIC_RELAXED);
+  /* By a process that ended while nobody was attached. */
+  if (__atomic_load_n(&region->shared->ended, __ATOMIC_RELAXED) != 0)
+    __atomic_store_n(&region->shared->ended, 0, __ATOMIC_RELAXED);
   return true;
 }
 
@@ -177,6 +181,19 @@ bool region_slot_is_own(const struct percore_region *region, uint32_t s) {
 
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
   return region->held[s].holder == REGION_OF_PARENT;
+}
+
+/* The memory of the parent's slots is private in the child, and allocated when
+ * the child counts in it. Looks at the first 4 MiB (pages of 4 KiB). */
+bool region_slot_is_lost(const struct percore_region *region, uint32_t s) {
+  unsigned char resident[1024];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t pages = region->header.block_stride / page;
+  if (pages > sizeof(resident))
+    pages = sizeof(resident);
+  return region_slot_is_of_parent(region, s) &&
+         mincore(region_block(region, s), pages * page, resident) == 0 &&
+         memchr(resident, 1, pages) != NULL;
 }
 
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {

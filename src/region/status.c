@@ -147,6 +147,16 @@ static void say_refusals(const struct percore_region *region, char *text,
   if (region_slots_refused(text, size, &refusals) ||
       region_rows_refused(text, size, &refusals))
     return;
+  for (uint32_t s = 0; s < header->slot_count; s++)
+    if (!region_is_attached(region) && region_slot_is_lost(region, s)) {
+      memcpy(refusals.name, region->slots[s].name, sizeof(refusals.name));
+      snprintf(text, size,
+               "counts of thread '%s' are lost: this child of fork(2) counts "
+               "with what its parent attached: call percore_attach in the "
+               "child",
+               refusals.name);
+      return;
+    }
   snprintf(text, size, "%s",
            region->is_full ? "there is no memory for more rows or threads: the "
                              "file system of the runtime directory is full; "

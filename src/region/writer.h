@@ -263,6 +263,8 @@ uint64_t region_thread_number(void);
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
 /* True if a thread of the parent held it when this process was forked. */
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s);
+/* True if this process counts in such a slot, without having attached. */
+bool region_slot_is_lost(const struct percore_region *region, uint32_t s);
 /* True if a thread of any process holds it. */
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 

@@ -325,6 +325,5 @@ const struct command regions_command = {
     .arguments = ARGUMENTS(arguments),
     DEFAULTS(regions_options, .maps = false),
     .words_max = 1,
-    .takes_region = true,
     .run = regions_main,
 };

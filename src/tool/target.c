@@ -147,18 +147,6 @@ void listing_free(struct listing *listing) {
   free(listing->listed);
 }
 
-void listing_print(void) {
-  struct listing listing;
-  listing_read(&listing);
-  for (size_t i = 0; i < listing.len; i++) {
-    const char *name = listing.listed[i].name;
-    bool again = i > 0 && strcmp(name, listing.listed[i - 1].name) == 0;
-    if (!again && listing.listed[i].is_valid)
-      puts(name);
-  }
-  listing_free(&listing);
-}
-
 static const char *open_reader(struct listed *listed) {
   if (!listed->is_valid)
     return "not a valid name of a region";

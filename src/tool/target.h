@@ -66,9 +66,6 @@ int listing_read(struct listing *listing);
 int listing_connect(struct listing *listing, const char *name);
 void listing_free(struct listing *listing);
 
-/* Prints the valid names of regions, one per line. */
-void listing_print(void);
-
 /* Returns advice on what to do after listing_read has failed with `error`, a
  * positive errno. */
 const char *listing_advice(int error);

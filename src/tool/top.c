@@ -301,6 +301,5 @@ const struct command top_command = {
     .arguments = ARGUMENTS(arguments),
     DEFAULTS(top_options, .interval_s = INTERVAL_DEFAULT_S),
     .words_max = 1,
-    .takes_region = true,
     .run = top_main,
 };

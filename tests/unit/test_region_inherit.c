@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -246,20 +247,27 @@ INHERIT_TEST(the_parent_learns_of_rows_that_a_child_may_not_add) {
   assert_non_null(strstr(status.reason, "a child of fork(2) adds no rows"));
 }
 
-/* What percore_add calls with PERCORE_DEBUG. */
-void percore_debug_cell_(const void *cells, uint32_t column, int is_set);
-
 static int count_without_attaching(struct percore_region *region) {
-  (void)region;
-  percore_debug_cell_(row_of_parent.cells, 0, 0);
-  return 0;
+  struct percore_region_status status;
+  percore_status(region, &status);
+  if (status.reason[0] != '\0')
+    return 1;
+  percore_add(row_of_parent, 0, 7);
+  percore_status(region, &status);
+  if (strstr(status.reason, "counts of thread 'parent' are lost") == NULL)
+    return 2;
+  percore_slot_t own = percore_attach(region, "child", 1);
+  count(own, 1);
+  percore_status(region, &status);
+  return status.reason[0] == '\0' ? 0 : 3;
 }
 
-INHERIT_TEST(with_debug_a_child_that_counts_without_attaching_aborts) {
+INHERIT_TEST(a_child_that_counts_without_attaching_is_named) {
   of_parent = percore_attach(region, "parent", 0);
   row_of_parent = percore_row(percore_table(of_parent, GLOBALS), 0);
-  percore_debug_cell_(row_of_parent.cells, 0, 0); /* the parent may */
-  assert_int_equal(await(start(count_without_attaching, region)), SIGABRT);
+  percore_add(row_of_parent, 0, 1);
+  in_child(count_without_attaching, region);
+  assert_int_equal(counted(), 2);
 }
 
 static int go[2], done[2];
@@ -393,6 +401,53 @@ INHERIT_TEST(a_child_only_leaves_the_region_when_it_destroys_it) {
   in_child(leave, region);
   assert_int_equal(region->shared->ended, 0);
   assert_int_equal(counted(), 4);
+}
+
+static bool daemon_is_killed;
+
+/* Ends by exit(3), as the first process of a daemon does, while its child goes
+ * on, and counts when it is told to. */
+static int leave_a_daemon(struct percore_region *of_test) {
+  (void)of_test;
+  struct percore_region *region = create("unit");
+  if (fork() != 0)
+    exit(0);
+  alarm(60);
+  await_told(go);
+  int status = attach_and_count(region);
+  tell(done);
+  await_told(go);
+  if (daemon_is_killed)
+    raise(SIGKILL);
+  exit(status);
+}
+
+/* Returns whether its readers learn that the region has ended cleanly. */
+static bool daemon_ends_cleanly(void) {
+  assert_return_code(pipe(go), errno);
+  assert_return_code(pipe(done), errno);
+  assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  in_child(leave_a_daemon, NULL);
+  UNIT_READER(reader);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  tell(go);
+  await_told(done);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(counted(), 1000);
+  tell(go);
+  assert_true(wait(NULL) > 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  return region_reader_ended(reader);
+}
+
+TEST(a_region_goes_on_in_a_child_when_its_creator_exits) {
+  daemon_is_killed = false;
+  assert_true(daemon_ends_cleanly());
+}
+
+TEST(a_killed_child_whose_parent_has_exited_has_not_ended_cleanly) {
+  daemon_is_killed = true;
+  assert_false(daemon_ends_cleanly());
 }
 
 static void *attach_and_end(void *region) {
