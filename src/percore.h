@@ -291,9 +291,9 @@ percore_slot_t percore_attach(struct percore_region *region, const char *name,
 /* Returns a handle of a PER_CORE or OWNED table, given by its index in the
  * array passed to percore_create: of the rows that the slot has, or of the
  * table's only copy. Sets errno to 0, or to EINVAL (no such table, or a SHARED
- * table), ENODEV (the slot is a sink) or ENOMEM; the handle is then one of a
- * sink. Any slot of the region has the OWNED tables, also the sink that
- * percore_this_slot returns to a thread that is not attached. */
+ * table) or ENODEV (the slot is a sink); the handle is then one of a sink. Any
+ * slot of the region has the OWNED tables, also the sink that percore_this_slot
+ * returns to a thread that is not attached. */
 #ifdef __cplusplus /* a function beside the struct of that name */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"

@@ -109,7 +109,8 @@ static int make_state(struct percore_region *region) {
              sizeof(*region->places));
   region->held = calloc(region->header.slot_count, sizeof(*region->held));
   return region->state != NULL && region->sums != NULL &&
-                 region->places != NULL && region->held != NULL
+                 region->places != NULL && region->held != NULL &&
+                 region_places_make(region, region->header.slot_count)
              ? region_owners_init(region)
              : -1;
 }

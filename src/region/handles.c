@@ -98,6 +98,21 @@ static struct percore_place_ *make_place(const struct percore_region *region,
   return place;
 }
 
+bool region_places_make(struct percore_region *region, uint32_t slot) {
+  bool in_slot = slot < region->header.slot_count;
+  for (uint32_t t = 1; t < region->table_count; t++) {
+    const struct region_table *table = &region->tables[t];
+    struct percore_place_ **place = place_at(region, slot, t);
+    if (*place != NULL || in_slot != (table->storage == PERCORE_PER_CORE))
+      continue;
+    *place =
+        make_place(region, table, in_slot ? region_block(region, slot) : NULL);
+    if (*place == NULL)
+      return false;
+  }
+  return true;
+}
+
 /* ---------------------------------------------------------------------------
  * Handles
  */
@@ -110,9 +125,8 @@ static bool make_table(percore_table_t *handle, const struct seat *seat,
                        uint32_t t) {
   struct percore_region *region = seat->region;
   const struct region_table *table = &region->tables[t];
-  struct percore_slot_head *head = NULL;
   uint32_t slot = region->header.slot_count;
-  void *rows = region_single(region, table, 0);
+  void *rows = NULL;
   errno = EINVAL;
   if (table->storage == PERCORE_SHARED)
     return false;
@@ -121,17 +135,13 @@ static bool make_table(percore_table_t *handle, const struct seat *seat,
     if (seat->slot >= slot)
       return false;
     slot = seat->slot;
-    head = region_block(region, slot);
-    rows = (unsigned char *)head + table->slot_offset;
+    rows = (unsigned char *)region_block(region, slot) + table->slot_offset;
+  } else {
+    rows = region_single(region, table, 0);
   }
-  struct percore_place_ **place = place_at(region, slot, t);
-  if (*place == NULL)
-    *place = make_place(region, table, head);
-  if (*place == NULL)
-    return false;
   *handle =
       (percore_table_t){.rows = rows,
-                        .place = *place,
+                        .place = *place_at(region, slot, t),
                         .stride = is_single(table) ? 0 : table->row_stride,
                         .max_rows = table->max_rows - 1};
   return true;

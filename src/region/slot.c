@@ -135,12 +135,13 @@ static int seat_in(struct seat *seat, int core) {
   if (!take_best(region, &wish, false, &s) &&
       !take_best(region, &wish, true, &s))
     return region_failed(ENOSPC);
-  if (region_state(region->slots[s].generation) == REGION_FREE) {
+  bool is_first = region_state(region->slots[s].generation) == REGION_FREE;
+  if (is_first)
     region_memory_prefer(region_block(region, s), region->header.block_stride);
-    if (region_provide_slot_rows(region, s) != 0) {
-      region_slot_leave(region, s);
-      return -1;
-    }
+  if (!region_places_make(region, s) ||
+      (is_first && region_provide_slot_rows(region, s) != 0)) {
+    region_slot_leave(region, s);
+    return -1;
   }
   begin_slot(region, s, core, seat->name);
   seat->slot = s;

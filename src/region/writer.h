@@ -106,7 +106,7 @@ struct percore_region {
   struct slot_state *held;
   struct seat *seats; /* read without the mutex: by percore_this_slot */
   /* For each slot, and after them for the copies outside the slots: a place for
-   * each table, which percore_table makes. */
+   * each table. Those of a slot are made when a thread takes it. */
   struct percore_place_ **places;
   struct grace grace;
   uint64_t *sums; /* for sum.c: room for two rows */
@@ -281,6 +281,9 @@ extern struct percore_slot_head region_undecided;
 bool region_is_no_seat(const struct seat *seat);
 struct seat *region_no_seat(struct percore_region *region);
 
+/* Makes the places of the tables in a slot, or of those outside the slots:
+ * slot_count. Returns false with ENOMEM. */
+bool region_places_make(struct percore_region *region, uint32_t slot);
 void region_places_free(struct percore_region *region);
 
 /* provide.c: allocate memory for a range of the region, for the reserved rows
