@@ -19,7 +19,8 @@ static int bucket_of(float value) {
                                       : HISTOGRAM_BUCKETS - 1;
 }
 
-double histogram_limit(int bucket) {
+/* Returns the smallest value of a bucket. */
+static double histogram_limit(int bucket) {
   uint32_t bits = (uint32_t)(bucket + FIRST_BUCKET)
                   << (MANTISSA - HISTOGRAM_BITS);
   float value;

@@ -37,9 +37,6 @@ struct source {
   struct backoff proof_backoff;
   /* A core on which it was condemned since its last proof, or -1. */
   int condemned_core;
-  /* true once the journal has reported that this source read less work than the
-   * kernel measured */
-  bool doubt_reported;
   /* the name of the PMU in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[SOURCE_PMU_MAX];
   struct core_set cores; /* the cores that can use it */
