@@ -371,13 +371,8 @@ static int count_tracers(void) {
   return at_switch + (at_idle > 1 ? at_idle - 1 : 0);
 }
 
-static int open_or_load(struct programs *programs, const bool *state0_polls,
-                        char why[WHY_SIZE]) {
-  return state0_polls == NULL ? programs_open(programs, why)
-                              : programs_load(programs, *state0_polls, why);
-}
-
-const struct clock_calls programs_calls = {.open = open_or_load,
+const struct clock_calls programs_calls = {.open = programs_open,
+                                           .load = programs_load,
                                            .read = programs_read,
                                            .start = programs_start,
                                            .close = programs_close,
