@@ -122,18 +122,13 @@ static void publish_board(struct percore_load *load) {
  */
 
 static int make_cores(struct percore_load *load) {
-  /* On the heap, because the thread may have a small stack. */
-  struct topology *topology = malloc(sizeof(*topology));
+  struct core_set possible;
   uint64_t seed = now_ns(load) ^ (uint64_t)getpid() << 40;
   int status =
-      topology != NULL ? topology_read(topology, load->machine) : -ENOMEM;
-  if (status == 0) {
-    load->cores_len = topology->cores_len;
-    topology_free(topology);
-  }
-  free(topology);
+      machine_read_core_set(load->machine, &possible, CPU_FOLDER "/possible");
   if (status != 0)
     return status;
+  core_set_for_each(core, &possible) { load->cores_len = core + 1; }
   size_t len = (size_t)load->cores_len;
   load->starts = calloc(len, sizeof(*load->starts));
   load->figures = calloc(len * BOARD_COLUMNS, sizeof(*load->figures));
