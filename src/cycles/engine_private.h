@@ -36,7 +36,6 @@ enum condition {
   CONDITION_POLLS,
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
-  CONDITION_COUNTERS_SHARED,
   CONDITION_DOUBT, /* a source read less work than the kernel measured */
   CONDITIONS,
 };

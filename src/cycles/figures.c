@@ -253,8 +253,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
       .online = state->online,
       .isolated = core_set_has(&topology->isolated, state->number),
       .source = state->source,
-      .proof = state->proof,
-      .counter_running = NAN};
+      .proof = state->proof};
   core->load = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
   core->load_low = state->online ? bounds.low : NAN;
@@ -271,8 +270,6 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   for (int i = 0; i < LOADAVG_PERIODS; i++)
     core->load_average[i] =
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
-  if (source_is_counter(state->source))
-    core->counter_running = between_0_and_1(state->multiplexed);
   cstates_interval(figures, windows, core);
   core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;

@@ -129,9 +129,8 @@ static double load_since(const struct probe *probe,
                          const struct perf_reading *from) {
   struct perf_reading to;
   struct core_totals growth;
-  double running;
   if (perf_group_read(&probe->group, &to) != 0 ||
-      source_window(&probe->source, from, &to, &growth, &running) != 0)
+      source_window(&probe->source, from, &to, &growth) != 0)
     return NAN;
   return growth.unhalted / growth.wall;
 }

@@ -43,7 +43,6 @@ static void fill_core(struct core_figures *core, int number) {
       .softirq = {.all = 0.35,
                   .kind = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025, NAN,
                            0.015}},
-      .counter_running = 1,
       .cstates = {.states_len = 3,
                   .state = {{.name = "POLL", .entries = 7, .poll = 1},
                             {.name = "C1E", .entries = 100},
