@@ -214,8 +214,6 @@ static void read_source(struct engine *engine, struct core *core) {
                         : counter_read(engine, core, &reading);
   if (status == -EAGAIN)
     return;
-  if (reading.was_offline)
-    core_begin_epoch(core);
   if (status != 0) {
     engine->counts.errors++;
     give_up(engine, core);

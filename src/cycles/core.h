@@ -43,7 +43,6 @@ struct core_sample {
 struct source_reading {
   uint64_t time_ns;            /* CLOCK_MONOTONIC */
   double off_ns;               /* the growth may be off by this much */
-  bool was_offline;            /* since the last reading */
   uint64_t halted_ns;          /* by the idle clock */
   struct perf_reading counter; /* of a counter */
 };

@@ -387,39 +387,21 @@ static double tsc_change(struct core *core, const struct source *source) {
  * Reading
  */
 
-/* Handles a failed reading. A group that stopped, because its core was offline,
- * is opened again and read, so that the next sample produces a load. */
-static int read_failed(struct engine *engine, struct core *core, int status,
-                       struct source_reading *reading) {
-  struct source *source = &engine->sources[core->source_index];
-  if (status == -ESTALE && core->reading_time_ns > 0) {
-    reading->was_offline = true;
-    perf_group_close(&core->group);
-    engine->counts.reopens++;
-    engine->counts.windows_discarded++;
-    core->reading_time_ns = 0;
-    status = source_open(source, &core->group, engine->options.machine,
-                         core->number, source->pinned);
-    if (status == 0)
-      return counter_read(engine, core, reading);
-  }
-  snprintf(source->reason, sizeof(source->reason),
-           "it could not be read on core %d: %s", core->number,
-           status == -EBUSY ? "other users of the PMU hold its counters"
-                            : strerror(-status));
-  return status;
-}
-
 int counter_read(struct engine *engine, struct core *core,
                  struct source_reading *reading) {
-  const struct source *source = &engine->sources[core->source_index];
+  struct source *source = &engine->sources[core->source_index];
   int status = perf_group_read(&core->group, &reading->counter);
   reading->time_ns = machine_now_ns(engine->options.machine, CLOCK_MONOTONIC);
   reading->off_ns = COUNTER_SKEW_NS;
   if (status == 0 && core->reading_time_ns > 0)
     status = source_window(source, &core->reading, &reading->counter,
                            &core->sample.growth);
-  return status == 0 ? 0 : read_failed(engine, core, status, reading);
+  if (status != 0)
+    snprintf(source->reason, sizeof(source->reason),
+             "it could not be read on core %d: %s", core->number,
+             status == -EBUSY ? "other users of the PMU hold its counters"
+                              : strerror(-status));
+  return status;
 }
 
 void counter_keep(struct engine *engine, struct core *core,
