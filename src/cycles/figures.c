@@ -37,10 +37,6 @@ struct figures {
   struct core_windows windows[CORES_MAX];
 };
 
-static double ratio(double part, double whole) {
-  return whole > 0 ? part / whole : NAN;
-}
-
 static double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
@@ -233,7 +229,7 @@ static void cstates_interval(const struct figures *figures,
      * interval. */
     core->residency[i] =
         comparable && to_ns >= from_ns
-            ? between_0_and_1(ratio((double)(to_ns - from_ns), wall_ns))
+            ? between_0_and_1((double)(to_ns - from_ns) / wall_ns)
             : NAN;
   }
   windows->cpuidle = *now;

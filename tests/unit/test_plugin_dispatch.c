@@ -494,7 +494,7 @@ TEST(unknown_figures_are_not_dispatched) {
   core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
-  snapshot->aggregates[1].cores_len = 0;
+  snapshot->aggregates[1].load = (struct spread_figures){NAN, NAN, NAN, NAN};
   snapshot->aggregates[2].load.mean = NAN;
   snapshot->self.lateness_s = NAN;
   dispatch_and_free(snapshot);
