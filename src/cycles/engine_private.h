@@ -36,7 +36,7 @@ enum condition {
   CONDITION_POLLS,
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
-  CONDITION_COUNTERS_SHARED,
+  CONDITION_DOUBT, /* a source read less work than the kernel measured */
   CONDITIONS,
 };
 
@@ -175,8 +175,6 @@ void idle_find(struct engine *engine);
 int idle_begin(struct engine *engine);
 /* Reads the columns of a core, whatever its source is. */
 void idle_read_columns(struct engine *engine, struct core *core);
-/* Returns at most how often the core halted in the window of the columns. */
-double idle_halts(const struct engine *engine, struct core *core);
 /* Computes the load from the columns. */
 void idle_read(struct engine *engine, struct core *core);
 /* Does so in place of the core's source, which has no load. */

@@ -229,7 +229,8 @@ static void read_polled(struct engine *engine, struct core *core) {
   core->polled_ns = polled_ns;
 }
 
-double idle_halts(const struct engine *engine, struct core *core) {
+/* Returns at most how often the core halted in the window of the columns. */
+static double idle_halts(const struct engine *engine, struct core *core) {
   const struct core_sample *sample = &core->sample;
   uint64_t before = core->halts, before_ns = core->halts_ns;
   /* A halt ends with an interrupt or, if the core monitors its run queue, with

@@ -65,9 +65,8 @@ static uint64_t identity(void *context, const char *path) {
   return below->identity(below->context, path);
 }
 
-static int open_no_clock(struct programs *programs, const bool *state0_polls,
-                         char why[WHY_SIZE]) {
-  (void)programs, (void)state0_polls;
+static int open_no_clock(struct programs *programs, char why[WHY_SIZE]) {
+  (void)programs;
   return why_fails(why, -ENOSYS, "this machine has no clock");
 }
 

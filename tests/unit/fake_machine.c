@@ -597,9 +597,8 @@ void fake_machine_online(struct fake_machine *fake, int core, bool online) {
 }
 
 /* The clock of a machine that supports none. */
-static int open_no_clock(struct programs *programs, const bool *state0_polls,
-                         char why[WHY_SIZE]) {
-  (void)programs, (void)state0_polls;
+static int open_no_clock(struct programs *programs, char why[WHY_SIZE]) {
+  (void)programs;
   return why_fails(why, -ENOSYS, "this machine has no clock");
 }
 
