@@ -249,6 +249,8 @@ static void read_polled(struct engine *engine, struct core *core) {
 }
 
 double idle_halts(const struct engine *engine, struct core *core) {
+  const struct machine *machine = engine->options.machine;
+  const struct procstat *stat = &engine->stat;
   const struct core_sample *sample = &core->sample;
   uint64_t before = core->halts, before_ns = core->halts_ns;
   /* A halt ends with an interrupt or, if the core monitors its run queue, with
@@ -256,17 +258,23 @@ double idle_halts(const struct engine *engine, struct core *core) {
   double wakes = sample->interrupts + sample->switches;
   if (wakes <= HALTS_FEW * sample->growth.stat_wall || !engine->options.bounds)
     return wakes;
-  bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
-                                    core->number, &core->driver) == 0;
-  core->halts_ns = known ? engine->stat.time_ns : 0;
+  bool known = cpuidle_read_entries(&core->halts, machine, core->number,
+                                    &core->driver) == 0;
+  core->halts_ns = known ? stat->time_ns : 0;
   if (!known) /* without an idle driver, only MWAIT monitors */
     return engine->topology.monitors ? wakes : sample->interrupts;
   if (core->halts <
       before) /* the driver counts anew, and perhaps more states */
     core->driver.states_max = CPUIDLE_STATES_MAX;
-  if (before_ns != sample->stat_begin_ns || core->halts < before)
-    return wakes;
-  return fmin(wakes, (double)(core->halts - before));
+  if (before_ns == sample->stat_begin_ns && core->halts >= before)
+    wakes = fmin(wakes, (double)(core->halts - before));
+  /* Halts since the columns were read belong to the next window. */
+  double late_ns =
+      (double)(machine_now_ns(machine, CLOCK_MONOTONIC) - stat->time_ns) +
+      (double)stat->bracket_ns / 2;
+  core->halts -=
+      (uint64_t)fmin((double)core->halts, late_ns / engine->blind_ns);
+  return wakes;
 }
 
 static void set_base(struct engine *engine, struct core *core,
@@ -413,13 +421,16 @@ static void bounds_idle(struct core_totals *growth, struct engine *engine,
                 (core->sample.filled &&
                  engine_source(engine, SOURCE_IDLE)->proof != PROOF_PROVEN);
   growth->stolen = apart ? 0 : growth->stat_steal;
-  growth->end_over = off_ns + (2 + steal + core_is_stolen_from(engine, core)) *
-                                  COLUMN_RESOLUTION_NS;
+  growth->end_over = off_ns;
   growth->end_under = off_ns;
   if (apart && steal)
     growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
   if (core->driver.polls)
     bounds_polled(growth, core, apart);
+  if (engine->topology.may_be_virtual)
+    growth->end_lacks = growth->end_over + TICK_REST_NS;
+  growth->end_over +=
+      (2 + steal + core_is_stolen_from(engine, core)) * COLUMN_RESOLUTION_NS;
   if (unsure)
     growth->over = growth->unhalted;
   growth->under = engine->idle_misses || unsure
