@@ -178,18 +178,15 @@ static bool is_in_seconds(double option) {
 
 /* True if the options want what only own measurement has. */
 static bool wants_counters(const struct percore_load_options *given) {
-  return given->source != NULL || given->event != NULL ||
-         given->isolated_cores != NULL || given->also_isolated != NULL ||
-         given->shortest_window > 0 || given->base_frequency_hz > 0;
+  return given->source != NULL || given->isolated_cores != NULL ||
+         given->also_isolated != NULL || given->shortest_window > 0;
 }
 
 /* Translates the caller's options. Returns false if one is invalid. */
 static bool translate(struct percore_load *load,
                       const struct percore_load_options *given) {
   struct engine_options *options = &load->options;
-  bool good = given->base_frequency_hz >= 0 &&
-              isfinite(given->base_frequency_hz) &&
-              is_in_seconds(given->shortest_window) &&
+  bool good = is_in_seconds(given->shortest_window) &&
               is_in_seconds(given->board_interval_max) &&
               !(given->from_board && wants_counters(given)) &&
               parse_list(&load->wanted, given->cores) &&
@@ -199,8 +196,6 @@ static bool translate(struct percore_load *load,
       .machine = load->machine,
       .hardware = true,
       .source = SOURCE_AUTO,
-      .event = given->event,
-      .base_frequency_hz = given->base_frequency_hz,
       .also_isolated = options->also_isolated,
       .frequency = given->frequency != 0,
       .bounds = given->bounds != 0,
@@ -208,8 +203,7 @@ static bool translate(struct percore_load *load,
   load->shortest_ns = (uint64_t)(given->shortest_window * 1e9);
   return good &&
          (given->source == NULL ||
-          (source_parse(&options->source, given->source) == 0 &&
-           (options->source != SOURCE_EVENT || given->event != NULL))) &&
+          source_parse(&options->source, given->source) == 0) &&
          (given->isolated_cores == NULL ||
           isolated_cores_parse(&options->isolated_cores,
                                given->isolated_cores) == 0);
@@ -369,4 +363,3 @@ double percore_load_get(const struct percore_load *load, int core,
   }
   return loaded;
 }
-

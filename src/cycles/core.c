@@ -135,8 +135,7 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
 static bool may_fill(struct engine *engine, const struct core *core) {
   const struct source *idle = engine_source(engine, SOURCE_IDLE);
   return (core->allowed >> SOURCE_IDLE & 1) && core->total_end_ns > 0 &&
-         idle->available && idle->proof != PROOF_TICK_SAMPLED &&
-         idle->proof != PROOF_REFUTED;
+         idle->available && idle->proof != PROOF_TICK_SAMPLED;
 }
 
 /* Changes to the next source, and delays the next attempt to use the one that

@@ -31,11 +31,9 @@ enum kernel_member {
 /* Conditions that the journal reports once when they begin. */
 enum condition {
   CONDITION_STAT_WITHHELD,
-  CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
   CONDITION_POLLS,
-  CONDITION_NO_FREQUENCY, /* it is asked for, and no source counts it */
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,
@@ -63,7 +61,6 @@ struct engine {
   /* Why the clock is loaded although no option names the bpf source, or NULL.
    */
   const char *clock_purpose;
-  uint64_t clock_needed_ns; /* when the purpose was last seen to hold */
   struct backoff clock_backoff;
   struct probe *probe;   /* the running proof, or NULL */
   struct source *proven; /* the source that it tests */
@@ -206,7 +203,7 @@ int counter_read(struct engine *engine, struct core *core,
                  struct source_reading *reading);
 void counter_keep(struct engine *engine, struct core *core,
                   const struct source_reading *reading);
-/* Reports what the counters of this machine lack. */
+/* Reports that too few descriptors are left for counters. */
 void counter_say(struct engine *engine);
 
 /* ---------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 #ifndef PERCORE_MACHINE_H
 #define PERCORE_MACHINE_H
 
-#include "core_set.h"
+#include "base/core_set.h"
 #include "programs.h"
 
 #include <linux/perf_event.h>

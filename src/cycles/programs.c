@@ -1,6 +1,7 @@
 #include "programs.h"
 
 #include "base/bpf.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <linux/magic.h>
@@ -85,28 +86,7 @@ void programs_close(struct programs *programs) {
  * Loading
  */
 
-int programs_attach(struct programs *programs, int link, const char *tracepoint,
-                    int program, char why[WHY_SIZE]) {
-  int status = programs->links[link] = bpf_attach(tracepoint, program);
-  if (status >= 0)
-    return 0;
-  return why_fails(why, status, "cannot attach to the tracepoint %s: %s",
-                   tracepoint, strerror(-status));
-}
-
 #ifdef PERCORE_BPF
-/* Explains the errno with which the kernel refused to load programs (0 if it is
- * unknown), and returns it as -errno. */
-static int refused(int error, char why[WHY_SIZE]) {
-  if (error == 0)
-    error = ENOMEM;
-  return why_fails(
-      why, -error, "the kernel refused its programs: %s (%s)", strerror(error),
-      error == EPERM || error == EACCES
-          ? "a seccomp filter or the kernel's lockdown forbids them"
-          : "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL");
-}
-
 /* Takes a descriptor out of the skeleton, which then does not close it. */
 static int take(int *fd) {
   int taken = *fd;
@@ -119,16 +99,12 @@ static int take(int *fd) {
  * hook of hrtimers, which adds a tenth to the cost of a halt, is then not
  * needed. */
 static bool timer_has_tracepoint(void) {
-  char name[16] = "";
-  FILE *file =
-      fopen("/sys/devices/system/clockevents/clockevent0/current_device", "re");
-  if (file == NULL)
-    return false;
-  bool known = fgets(name, sizeof(name), file) != NULL &&
-               (strncmp(name, "lapic", 5) == 0 ||
-                strncmp(name, "arch_sys_timer", 14) == 0);
-  fclose(file);
-  return known;
+  char name[16];
+  return file_read(name, sizeof(name),
+                   "/sys/devices/system/clockevents/clockevent0/"
+                   "current_device") > 0 &&
+         (strncmp(name, "lapic", 5) == 0 ||
+          strncmp(name, "arch_sys_timer", 14) == 0);
 }
 
 static int attach_all(struct programs *programs,
@@ -139,11 +115,11 @@ static int attach_all(struct programs *programs,
   for (int i = HOOKS - 1; i >= 0; i--) {
     if (i == HOOK_TIMER && timer_has_tracepoint())
       continue;
-    int status = programs_attach(
-        programs, i, hooks[i].tracepoint,
+    int link = programs->links[i] = bpf_attach(
+        hooks[i].tracepoint,
         i == HOOK_HALT ? on_idle : loaded->progs.on_interrupt.prog_fd, why);
-    if (status != 0 && (status != -ENOENT || hooks[i].required))
-      return status;
+    if (link < 0 && (link != -ENOENT || hooks[i].required))
+      return link;
   }
   return 0;
 }
@@ -160,7 +136,8 @@ static int load_and_attach(struct programs *programs, bool state0_polls,
   errno = 0;
   struct clocks_bpf *loaded = clocks_bpf__open_and_load();
   if (loaded == NULL)
-    return refused(errno, why);
+    return bpf_refused(
+        errno, "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL", why);
   programs->map = take(&loaded->maps.idle_clock.map_fd);
   programs->start = take(&loaded->progs.on_start.prog_fd);
   int status = attach_all(programs, loaded, state0_polls, why);

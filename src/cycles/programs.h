@@ -42,11 +42,6 @@ void programs_close(struct programs *programs);
 int programs_load(struct programs *programs, bool state0_polls,
                   char why[WHY_SIZE]);
 
-/* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this
- * kernel has no such tracepoint. */
-int programs_attach(struct programs *programs, int link, const char *tracepoint,
-                    int program, char why[WHY_SIZE]);
-
 /* Mounts a bpffs at IDLE_CLOCK_PINS and pins a loaded idle clock there, so that
  * it keeps running. Needs root. Call this only if programs_open fails with
  * -ENOENT. */

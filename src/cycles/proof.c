@@ -2,9 +2,9 @@
 
 #include "base/affinity.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "cpuidle.h"
 #include "procstat.h"
-#include "sampling_thread.h"
 #include "totals.h"
 
 #include <errno.h>
@@ -320,25 +320,6 @@ static int try_tick(struct probe *probe, struct procstat *stat,
   return 0;
 }
 
-/* Not even work that leaves nothing to the tick holds all columns of a real
- * kernel up for this long, because the idle time between it adds up. */
-#define STILL_NS NS_PER_S
-
-/* Returns true if the columns are still those of an earlier reading when
- * STILL_NS have passed since then. */
-static bool stands_still(struct probe *probe, struct procstat *stat,
-                         uint64_t digest, uint64_t since_ns) {
-  uint64_t before_ns = since_ns;
-  while (!cancelled(probe) && read_row(probe, stat) == 0 &&
-         stat->digest == digest && stat->time_ns > before_ns) {
-    if (stat->time_ns - since_ns >= STILL_NS)
-      return true;
-    before_ns = stat->time_ns;
-    sleep_until(clock_now_ns(CLOCK_MONOTONIC) + STILL_NS / 10);
-  }
-  return false;
-}
-
 static void prove_tick(struct probe *probe) {
   struct procstat stat = {0};
   struct timespec tick = {0}; /* the coarse clock advances once per tick */
@@ -346,17 +327,11 @@ static void prove_tick(struct probe *probe) {
   if (status == 0 && clock_getres(CLOCK_MONOTONIC_COARSE, &tick) != 0)
     status = -errno;
   uint64_t tick_ns = (uint64_t)tick.tv_nsec;
-  if (status == 0)
-    status = read_row(probe, &stat);
-  uint64_t digest = stat.digest, since_ns = stat.time_ns;
   for (uint64_t i = 0;
        i < TICK_TRIES && status == 0 && probe->proof == PROOF_PENDING &&
        !probe->was_preempted && !cancelled(probe);
        i++)
     status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES);
-  if (status == 0 && probe->proof == PROOF_PENDING &&
-      stands_still(probe, &stat, digest, since_ns))
-    probe->proof = PROOF_REFUTED;
   procstat_free(&stat);
   if (status != 0)
     snprintf(probe->why, WHY_SIZE, "the proof on core %d failed: %s",
@@ -367,10 +342,6 @@ static void prove_tick(struct probe *probe) {
         "it read %.2f on core %d while a thread that sleeps through each "
         "tick used %.2f of the core: the kernel samples idle time at the tick",
         probe->load, probe->core, probe->truth);
-  else if (probe->proof == PROOF_REFUTED)
-    snprintf(probe->why, WHY_SIZE,
-             "/proc/stat stands still, although threads run: a sandbox may "
-             "provide it");
   else if (probe->proof == PROOF_PENDING)
     snprintf(probe->why, WHY_SIZE,
              "other work ran on core %d during the whole proof; it is repeated "

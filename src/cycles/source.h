@@ -5,8 +5,8 @@
 #define PERCORE_SOURCE_H
 
 #include "backoff.h"
+#include "base/core_set.h"
 #include "base/why.h"
-#include "core_set.h"
 #include "perf_event.h"
 #include "source_kind.h"
 
@@ -50,7 +50,7 @@ struct source {
   int tsc;   /* index of msr/tsc, the divisor of events[0], or -1 */
   int aperf; /* index of aperf in events, or -1 */
   bool pinned;
-  /* The divisor of events[0] if tsc is -1, otherwise unused. 0: unknown. */
+  /* The divisor of events[0] if tsc is -1, otherwise unused. */
   double base_frequency_hz;
   double tsc_per_ns; /* the last known rate of the TSC; 0: not measured yet */
 };

@@ -8,7 +8,6 @@
 
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
-#define CLOCK_KEEP_NS (600 * NS_PER_S)
 
 /* If a core spends more than this share of its time in softirqs, the idle
  * source may miss part of them. The kernel samples softirqs at the tick, so a
@@ -37,14 +36,13 @@ static bool has_softirq(const struct engine *engine) {
 /* Returns why the idle source misses work on this machine, or NULL if there is
  * no sign that it does. */
 static const char *find_misses(struct engine *engine) {
-  const struct source *idle = engine_source(engine, SOURCE_IDLE);
-  if (!engine->stat_valid || idle->proof == PROOF_REFUTED)
+  if (!engine->stat_valid)
     return "the source idle is unavailable here";
   if (engine_tick_sampled(engine))
     return "on this kernel the source idle is sampled at the tick";
   if (engine_softirq_is_idle(engine))
     return "this kernel counts softirqs on an idle core as idle";
-  if (engine_has_no_room(engine, idle))
+  if (engine_has_no_room(engine, engine_source(engine, SOURCE_IDLE)))
     return "the source idle could not be proven, and no core is idle enough to "
            "try again";
   if (has_softirq(engine))
@@ -61,43 +59,18 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
-static void close_clock(struct engine *engine, struct source *source,
-                        const char *why, const char *error) {
-  idle_clock_close(engine->clock);
-  engine->clock = NULL;
-  source->available = false;
-  snprintf(source->reason, sizeof(source->reason), "%s%s", why, error);
-}
-
-/* Unloads the clock if no core has needed it for CLOCK_KEEP_NS: it runs in
- * every interrupt of the machine. */
-static void unload_clock(struct engine *engine, struct source *source) {
-  engine->clock_purpose = NULL;
-  close_clock(engine, source,
-              "the idle clock was unloaded, because no core needs it now", "");
-  engine_say(engine, JOURNAL_INFO, "source bpf: %s", source->reason);
-}
-
 /* Sets clock_purpose, so that the clock is loaded, but only if the clock is
  * needed. Loading it interrupts every core of the machine, and afterwards the
- * clock runs in every interrupt. */
+ * clock runs in every interrupt. It stays loaded, because unloading it would
+ * interrupt them again. */
 void bpf_consider(struct engine *engine) {
-  struct source *source = engine_source(engine, SOURCE_BPF);
-  const char *purpose;
   if (engine->options.source != SOURCE_AUTO || !engine->options.hardware ||
-      (source->available &&
-       (engine->clock_purpose == NULL || engine->clock->programs.pinned)))
+      engine_source(engine, SOURCE_BPF)->available ||
+      engine->clock_purpose != NULL || counter_serves(engine))
     return;
-  purpose = counter_serves(engine) ? NULL : find_misses(engine);
-  if (purpose != NULL) {
-    engine->clock_needed_ns = engine->time_ns;
-    if (engine->clock_purpose == NULL)
-      engine->clock_backoff = (struct backoff){0};
-    engine->clock_purpose = purpose;
-  } else if (engine->clock != NULL &&
-             engine->time_ns - engine->clock_needed_ns >= CLOCK_KEEP_NS) {
-    unload_clock(engine, source);
-  }
+  engine->clock_purpose = find_misses(engine);
+  if (engine->clock_purpose != NULL)
+    engine->clock_backoff = (struct backoff){0};
 }
 
 /* ---------------------------------------------------------------------------
@@ -121,12 +94,12 @@ static void read_clock(struct engine *engine, struct source *source) {
   engine->clock_read = status == 0;
   if (status == 0 || status == -EAGAIN)
     return;
-  if (status == -ENOLINK)
-    close_clock(engine, source,
-                "the idle clock no longer runs: its pins were removed", "");
-  else
-    close_clock(engine, source,
-                "cannot read the idle clock: ", strerror(-status));
+  idle_clock_close(engine->clock);
+  engine->clock = NULL;
+  source->available = false;
+  snprintf(source->reason, sizeof(source->reason),
+           "the idle clock no longer runs: %s",
+           status == -ENOLINK ? "its pins were removed" : strerror(-status));
   backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
                  CLOCK_RETRY_MAX_NS);
 }

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define CNT_CYCLES "cnt_cycles"
-
 /* A counter that was enabled for less of its window by more than this was away
  * meanwhile, with its core or with the whole machine: CLOCK_MONOTONIC is read a
  * little later than the counter, and runs at a slightly different rate. */
@@ -73,30 +71,23 @@ static int add_event(struct source *source, const struct perf_event *event) {
   return source->events_len++;
 }
 
-/* Adds an event by its name. Returns its index in the group, or -1 with the
+/* Adds an event of the PMU msr. Returns its index in the group, or -1 with the
  * reason in why[]. */
-static int add_named_event(struct source *source, const struct finder *finder,
-                           const char *text, char why[WHY_SIZE]) {
+static int add_msr(struct source *source, const struct finder *finder,
+                   const char *name, char why[WHY_SIZE]) {
   struct perf_event event;
-  int status = perf_event_parse(&event, text, finder->options->machine, why);
+  const struct machine *machine = finder->options->machine;
+  int status = perf_event_find(&event, "msr", name, machine, why);
   return status == 0 ? add_event(source, &event) : -1;
 }
 
-/* Chooses what the count of events[0] is divided by: a steady TSC in the same
- * group, or otherwise the time for which the group was enabled, multiplied by
- * the frequency at which the event counts. A configured event may count at
- * another rate than the TSC. Call this after events[0] has been added. */
-static void choose_divisor(struct source *source, const struct finder *finder) {
-  if (finder->has_tsc && source->kind != SOURCE_EVENT) {
+/* Divides the count of events[0], which has been added, by that of the TSC. */
+static void divide_by_tsc(struct source *source, const struct finder *finder) {
+  if (finder->has_tsc)
     source->tsc = add_event(source, &finder->tsc);
-    return;
-  }
-  if (finder->options->base_frequency_hz > 0)
-    source->base_frequency_hz = finder->options->base_frequency_hz;
-  if (!(source->base_frequency_hz > 0))
-    source_set_unavailable(source, "the frequency at which the event counts is "
-                                   "unknown; percore load takes it with "
-                                   "--base-frequency");
+  else
+    source_set_unavailable(source, "this machine has no steady TSC to divide "
+                                   "the count by");
 }
 
 /* Finds a TSC that counts at a steady rate, in halted cores, too. A virtual
@@ -109,7 +100,7 @@ static void find_tsc(struct finder *finder) {
   finder->has_tsc =
       options->hardware &&
       (finder->topology->tsc_steady || finder->topology->hypervisor) &&
-      perf_event_parse(&finder->tsc, "msr/tsc/", options->machine, why) == 0;
+      perf_event_find(&finder->tsc, "msr", "tsc", options->machine, why) == 0;
 }
 
 static void find_mperf(struct finder *finder, const struct core_kind *kind) {
@@ -125,13 +116,12 @@ static void find_mperf(struct finder *finder, const struct core_kind *kind) {
     return;
   }
   source->must_be_proven = finder->topology->hypervisor;
-  source->available =
-      add_named_event(source, finder, "msr/mperf/", source->reason) >= 0;
+  source->available = add_msr(source, finder, "mperf", source->reason) >= 0;
   if (!source->available)
     return;
   if (finder->options->frequency)
-    source->aperf = add_named_event(source, finder, "msr/aperf/", ignored);
-  choose_divisor(source, finder);
+    source->aperf = add_msr(source, finder, "aperf", ignored);
+  divide_by_tsc(source, finder);
 }
 
 static void find_ref_cycles(struct finder *finder,
@@ -152,29 +142,7 @@ static void find_ref_cycles(struct finder *finder,
                                        kind->pmu_type << PERF_PMU_TYPE_SHIFT};
   add_event(source, &event);
   source->pinned = true;
-  choose_divisor(source, finder);
-}
-
-static void find_event(struct finder *finder, const char *text) {
-  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
-  if (!source->available)
-    return;
-  if (text == NULL) {
-    source_set_unavailable(source, "no event is configured");
-    return;
-  }
-  source->available =
-      add_named_event(source, finder, text, source->reason) >= 0;
-  if (!source->available)
-    return;
-  const char *slash = strchr(text, '/');
-  if (slash != NULL)
-    snprintf(source->pmu, sizeof(source->pmu), "%.*s", (int)(slash - text),
-             text);
-  source->pinned = true;
-  if (strstr(text, CNT_CYCLES) != NULL)
-    source->base_frequency_hz = finder->options->machine->system_counter_hz;
-  choose_divisor(source, finder);
+  divide_by_tsc(source, finder);
 }
 
 /* Adds a source for the event cnt_cycles of one PMU if the PMU provides this
@@ -184,31 +152,32 @@ static void find_event(struct finder *finder, const char *text) {
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct finder *finder = argument;
   const struct machine *machine = finder->options->machine;
-  char event[320], text[64];
+  struct perf_event event;
+  char ignored[WHY_SIZE];
   /* The last two places in sources[] are reserved for the sources bpf and
    * idle. */
   if (finder->len == SOURCES_MAX - 2 ||
-      machine_read(machine, text, sizeof(text),
-                   PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu) < 0)
+      perf_event_find(&event, pmu, "cnt_cycles", machine, ignored) != 0)
     return;
-  snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
-  find_event(finder, event);
-  finder->sources[finder->len - 1].must_be_proven = true;
+  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
+  add_event(source, &event);
+  snprintf(source->pmu, sizeof(source->pmu), "%s", pmu);
+  source->pinned = source->must_be_proven = true;
+  source->base_frequency_hz = machine->system_counter_hz;
 }
 
-/* Adds a source for the configured event or, if no event is configured, for
- * the event cnt_cycles of each PMU that provides it. */
 static void find_events(struct finder *finder) {
   const struct engine_options *options = finder->options;
   const struct machine *machine = options->machine;
   int len = finder->len;
-  if (options->event == NULL && options->hardware &&
-      (options->source == SOURCE_AUTO || options->source == SOURCE_EVENT) &&
-      machine->system_counter_hz > 0)
+  if (options->hardware && machine->system_counter_hz > 0)
     machine->list_directory(machine->context, PMU_FOLDER, find_cnt_cycles,
                             finder);
-  if (finder->len == len)
-    find_event(finder, options->event);
+  if (finder->len > len)
+    return;
+  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
+  if (source->available)
+    source_set_unavailable(source, "no PMU of this machine has cnt_cycles");
 }
 
 /* Adds the source for the bpf source. It is unavailable until the engine has
@@ -314,7 +283,7 @@ static int reserve_descriptors(struct engine *engine, int counters) {
   return 0;
 }
 
-static void say_short_of_descriptors(struct engine *engine) {
+void counter_say(struct engine *engine) {
   const struct perf_room *room = &engine->room;
   if (room->computed && condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS,
                                          room->missing > 0))
@@ -325,23 +294,8 @@ static void say_short_of_descriptors(struct engine *engine) {
                room->missing);
 }
 
-static void say_no_frequency(struct engine *engine) {
-  bool is_missing = engine->options.frequency;
-  for (int i = 0; i < engine->sources_len; i++)
-    is_missing &= !engine->sources[i].available || engine->sources[i].aperf < 0;
-  if (condition_begins(engine, CONDITION_NO_FREQUENCY, is_missing))
-    engine_say(engine, JOURNAL_INFO,
-               "the frequency of cores is unavailable: only the source mperf "
-               "can count it, with the event msr/aperf/");
-}
-
 void counter_begin(struct engine *engine) {
   engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
-}
-
-void counter_say(struct engine *engine) {
-  say_short_of_descriptors(engine);
-  say_no_frequency(engine);
 }
 
 /* ---------------------------------------------------------------------------

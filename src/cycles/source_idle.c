@@ -115,21 +115,6 @@ bool engine_steal_is_unknown(const struct engine *engine) {
  * /proc/stat
  */
 
-/* Reports cores whose rows in /proc/stat are unreadable. Other cores are not
- * affected. */
-static void say_unreadable_rows(struct engine *engine) {
-  const struct core_set *unreadable = &engine->stat.unreadable;
-  bool any = core_set_next(unreadable, -1) >= 0;
-  if (condition_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
-    char list[128];
-    core_set_format(unreadable, list, sizeof(list));
-    engine_say(engine, JOURNAL_WARNING,
-               "/proc/stat has no readable row for %s %s: figures that need "
-               "/proc/stat are missing there",
-               core_set_count(unreadable) == 1 ? "core" : "cores", list);
-  }
-}
-
 /* Where no column moves for this long, none will: in a sandbox, such as gVisor,
  * the file may contain zeros only. */
 #define STILL_MAX_NS (5 * NS_PER_S / 2)
@@ -147,9 +132,7 @@ static bool stands_still(struct engine *engine) {
 }
 
 static bool same_cores(const struct engine *engine) {
-  struct core_set rows = engine->stat.cores;
-  core_set_union(&rows, &engine->stat.unreadable);
-  return core_set_equal(&rows, &engine->topology.online);
+  return core_set_equal(&engine->stat.cores, &engine->topology.online);
 }
 
 /* Writes to `text` why /proc/stat, whose reading ended with `status`, cannot be
@@ -196,11 +179,9 @@ int idle_begin(struct engine *engine) {
   if (!engine->stat_valid || !idle->available)
     memcpy(idle->reason, trouble, sizeof(trouble));
   idle->available = engine->stat_valid;
-  if (status != 0)
-    return status;
-  engine->idle_misses = engine_softirq_is_idle(engine);
-  say_unreadable_rows(engine);
-  return 0;
+  if (status == 0)
+    engine->idle_misses = engine_softirq_is_idle(engine);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------

@@ -118,6 +118,17 @@ int config_integer(void *into, const struct config_option *option,
   return 0;
 }
 
+int config_word(void *into, const struct config_option *option,
+                const oconfig_item_t *item) {
+  const char *text = config_one_string(item);
+  for (int i = 0; text != NULL && option->words[i] != NULL; i++)
+    if (strcasecmp(text, option->words[i]) == 0) {
+      *MEMBER(int, into, option) = i;
+      return 0;
+    }
+  return config_option_refuse(option, item, NULL);
+}
+
 int config_string(void *into, const struct config_option *option,
                   const oconfig_item_t *item) {
   const char *text = config_one_string(item);

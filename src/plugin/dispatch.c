@@ -114,30 +114,15 @@ static const struct metric core_details[] = {
      WHEN(sampler.figures.softirq)},
 };
 
-static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
-                            const char *name) {
-  for (size_t i = 0; i < names_len; i++)
-    if (strcmp(names[i], name) == 0)
-      return true;
-  return false;
-}
-
 /* Puts the time in each idle state and how often the core entered it. The state
  * POLL is named idle_poll and not cstate_POLL, because the core spins in it, so
  * the time is part of the load. */
 static void put_cstates(struct out *out, const struct core_figures *core) {
-  char names[CPUIDLE_STATES_MAX][DATA_MAX_NAME_LEN];
-  size_t names_len = 0;
   for (int i = 0; i < core->cstates.states_len; i++) {
     const struct cpuidle_state *state = &core->cstates.state[i];
-    char *name = names[names_len];
-    if (state->poll && !cstate_is_known(names, names_len, "idle_poll"))
-      sstrncpy(name, "idle_poll", DATA_MAX_NAME_LEN);
-    else
-      snprintf(name, DATA_MAX_NAME_LEN, "cstate_%s", state->name);
-    if (cstate_is_known(names, names_len, name))
-      continue; /* an identifier must be unique */
-    names_len++;
+    char name[DATA_MAX_NAME_LEN] = "idle_poll";
+    if (!state->poll)
+      snprintf(name, sizeof(name), "cstate_%s", state->name);
     put_figure(out, "percent", name, core->residency[i], PERCENT);
     put_derive(&out->list, "operations", name, state->entries);
   }

@@ -71,9 +71,12 @@ static int open_no_clock(struct programs *programs, const bool *state0_polls,
   return why_fails(why, -ENOSYS, "this machine has no clock");
 }
 
+static int no_tracers(void) { return 0; }
+
 void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
   *overlay = (struct overlay){.files = files, .below = machine_linux("/")};
-  static const struct clock_calls no_clock = {.open = open_no_clock};
+  static const struct clock_calls no_clock = {.open = open_no_clock,
+                                              .tracers = no_tracers};
   if (overlay->below == NULL)
     abort();
   overlay->machine = (struct machine){

@@ -5,6 +5,8 @@
 #include "report.h"
 #include "watch.h"
 
+#include "cycles/engine_private.h"
+
 #include <math.h>
 
 #define MS UINT64_C(1000000)
@@ -18,10 +20,9 @@ static const struct pattern half = {"50 %", 30 * MS, 61 * MS, false, 0, false};
 
 static struct engine_options by_event(void) {
   return (struct engine_options){
+      .machine = pmu_machine(125e6),
       .hardware = true,
       .source = SOURCE_EVENT,
-      .event = core_pmu_event("inst_retired"),
-      .base_frequency_hz = 125e6,
   };
 }
 
@@ -71,6 +72,8 @@ static void share(void) {
   int taken = take_all(fds);
   note("the core has %d counters for such events", taken);
   watch_open(&watch, by_event());
+  engine_set_proof(watch.engine, engine_source(watch.engine, SOURCE_EVENT),
+                   PROOF_PROVEN); /* as when it was alone */
   engine_sample(watch.engine, false);
   burner_start(&burner, CORE, &half);
   window_of(&watch, &burner, "all counters pinned by others", &window);

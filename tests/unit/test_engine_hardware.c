@@ -39,18 +39,12 @@ TEST(shared_counters_with_the_tsc_in_the_group_are_not_scaled) {
   assert_near(play_core(&play, 0)->multiplexed, 1, PLAY_EXACT);
 }
 
-static void make_tsc_unsteady(struct play *play) {
-  fake_machine_file(play->fake, "/proc/cpuinfo",
-                    "processor\t: 0\nflags\t\t: tsc constant_tsc\n");
-}
-
 TEST(shared_counters_are_divided_by_the_time_they_ran) {
-  PLAY_REF_CYCLES(2, 0.8);
-  make_tsc_unsteady(&play);
-  play.options.source = SOURCE_REF_CYCLES;
-  play.options.base_frequency_hz = PLAY_TSC_HZ;
+  PLAY_ARM64(2, 0.8);
   play.fake->cores[1].running = 0.25;
-  play_open_for(&play, 3);
+  play_open(&play);
+  play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
+  play_seconds(&play, 3);
   assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
   assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
   assert_near(play_core(&play, 1)->multiplexed, 0.25, PLAY_EXACT);
@@ -58,13 +52,14 @@ TEST(shared_counters_are_divided_by_the_time_they_ran) {
 
 /* Another user of the PMU holds the counter for an hour. */
 TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
-  for (int unsteady = 0; unsteady < 2; unsteady++) {
-    PLAY_REF_CYCLES(2, 0.8);
-    if (unsteady)
-      make_tsc_unsteady(&play);
-    play.options.source = SOURCE_REF_CYCLES;
-    play.options.base_frequency_hz = PLAY_TSC_HZ;
-    play_open_for(&play, 2);
+  for (int is_arm64 = 0; is_arm64 < 2; is_arm64++) {
+    enum source_kind source = is_arm64 ? SOURCE_EVENT : SOURCE_REF_CYCLES;
+    PLAY_WITH(is_arm64 ? play_start_cnt_cycles(&play, 2, 0.8)
+                       : play_start_ref_cycles(&play, 2, 0.8));
+    play_open(&play);
+    if (is_arm64)
+      play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
+    play_seconds(&play, 2);
     play.fake->cores[1].running = 0;
     play_seconds(&play, 1);
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
@@ -72,7 +67,7 @@ TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
       assert_near(play_load(&play, 1), 0.8, PLAY_SECOND_ERROR);
       if (second <= 5) /* since the first reading that shows it */
         assert_int_equal(play_source(&play, 1),
-                         second < 5 ? SOURCE_REF_CYCLES : SOURCE_IDLE);
+                         second < 5 ? source : SOURCE_IDLE);
       play_seconds(&play, 1);
     }
     assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
@@ -81,7 +76,7 @@ TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
     play.fake->cores[1].running = 0.5;
     play_seconds(&play, 3600);
     assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
-    assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+    assert_int_equal(play_source(&play, 1), source);
   }
 }
 
@@ -101,18 +96,14 @@ TEST(idle_time_that_the_tick_samples_covers_no_second_of_a_starved_counter) {
   assert_near(engine_load(&begin, &play_core(&play, 0)->total), 1, PLAY_EXACT);
 }
 
-TEST(without_a_steady_tsc_counters_need_their_frequency) {
-  for (int configured = 0; configured < 2; configured++) {
-    PLAY_MPERF(2, 0.37);
-    make_tsc_unsteady(&play);
-    play.options.base_frequency_hz = configured ? PLAY_TSC_HZ : 0;
-    play_open_for(&play, 2);
-    assert_int_equal(play_source(&play, 0),
-                     configured ? SOURCE_MPERF : SOURCE_IDLE);
-    assert_near(play_load(&play, 0), 0.37, PLAY_SECOND_ERROR);
-    const char *reason = engine_source_reason(play.engine, SOURCE_MPERF);
-    assert_int_equal(strstr(reason, "base-frequency") == NULL, configured);
-  }
+TEST(without_a_steady_tsc_mperf_is_unavailable) {
+  PLAY_MPERF(2, 0.37);
+  fake_machine_file(play.fake, "/proc/cpuinfo",
+                    "processor\t: 0\nflags\t\t: tsc constant_tsc\n");
+  play_open_for(&play, 2);
+  assert_measured(&play, 0, SOURCE_IDLE, 0.37, PLAY_SECOND_ERROR);
+  const char *reason = engine_source_reason(play.engine, SOURCE_MPERF);
+  assert_non_null(strstr(reason, "TSC"));
 }
 
 /* The kernel takes another clocksource if it does not trust the TSC, often

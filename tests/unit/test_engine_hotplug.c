@@ -112,14 +112,12 @@ TEST(a_frozen_group_reveals_that_a_core_was_away) {
 /* A group with only one event has no other events to lose, so it can still be
  * read after its core has been offline. However, it no longer counts. */
 TEST(a_frozen_single_event_is_reopened) {
-  PLAY(2);
+  PLAY_ARM64(2, 0.5);
   play.fake->machine.identity = no_identity;
-  fake_machine_counter(play.fake, PERF_TYPE_RAW, 0x11, FAKE_PER_UNHALTED, 1e9);
-  fake_machine_load(play.fake, 0.5);
   play.options.source = SOURCE_EVENT;
-  play.options.event = "r11";
-  play.options.base_frequency_hz = 1e9;
-  play_open_for(&play, 2);
+  play_open(&play);
+  play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
+  play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   fake_machine_online(play.fake, 1, false);
   fake_machine_online(play.fake, 1, true);

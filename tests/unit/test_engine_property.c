@@ -646,7 +646,6 @@ static void add_cnt_cycles(struct fake_machine *fake) {
   fake_machine_file(fake, "/proc/cpuinfo",
                     "processor\t: 0\nFeatures\t: fp asimd evtstrm\n");
   fake_machine_file(fake, PMU "/type", "8\n");
-  fake_machine_file(fake, PMU "/format/event", "config:0-15\n");
   fake_machine_file(fake, PMU "/events/cnt_cycles", "event=0x4004\n");
   fake_machine_counter(fake, 8, 0x4004, FAKE_PER_UNHALTED, 1e9);
   fake->machine.system_counter_hz = 1e9;
