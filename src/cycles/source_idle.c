@@ -4,6 +4,7 @@
 #include "cpuidle.h"
 
 #include <errno.h>
+#include <linux/btf.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,8 @@
 
 #define BTF_SIZE ((size_t)8 << 20) /* as large as it usually is at most */
 
-/* Searches the kernel's type information for the names of structure members. A
- * NUL precedes and ends each name. */
+/* Searches the strings of the kernel's type information, its last section, for
+ * the names of structure members. A NUL precedes and ends each name. */
 static void find_kernel_members(struct engine *engine) {
   static const char *const names[KERNEL_MEMBERS] = {
       [KERNEL_IDLE_STEALTIME] = "\0idle_stealtime",
@@ -46,9 +47,14 @@ static void find_kernel_members(struct engine *engine) {
     return;
   ssize_t length = machine_read_long(engine->options.machine,
                                      "/sys/kernel/btf/vmlinux", &btf, &size);
-  for (int i = 0; i < KERNEL_MEMBERS && length > 0; i++)
-    engine->kernel_has[i] =
-        memmem(btf, (size_t)length, names[i], strlen(names[i] + 1) + 2) != NULL;
+  const struct btf_header *header = (const void *)btf;
+  size_t end = length > (ssize_t)sizeof(*header) ? (size_t)length : 0,
+         begin = 0;
+  if (end > 0)
+    begin = header->hdr_len + header->str_off;
+  for (int i = 0; i < KERNEL_MEMBERS && begin < end; i++)
+    engine->kernel_has[i] = memmem(btf + begin, end - begin, names[i],
+                                   strlen(names[i] + 1) + 2) != NULL;
   free(btf);
 }
 
