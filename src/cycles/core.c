@@ -280,6 +280,7 @@ static void add_load(struct core *core, const struct core_sample *sample,
   total->stolen += growth->stolen;
   total->lacks += growth->lacks;
   total->end_lacks = growth->end_lacks;
+  total->lacks_idle = growth->lacks_idle;
   total->over += growth->over + overlap * (1 - busy);
   total->under += growth->under + overlap * busy;
   if (kind != core->total_end_kind) {

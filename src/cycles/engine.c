@@ -293,9 +293,7 @@ static void end_windows(struct engine *engine, bool late) {
     if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
       core->progress_share =
           fmin(sample->progress_ns / sample->monotonic_ns, 1);
-    /* Columns and the idle clock do not tell a pause from work. */
-    if (engine->topology.may_be_virtual &&
-        (!source_is_counter(core->source) || sample->filled))
+    if (sample->growth.end_lacks > 0)
       core->sample.growth.lacks =
           sample->progress_ns >= 0 ? sample->monotonic_ns - sample->progress_ns
                                    : sample->growth.wall;

@@ -158,10 +158,6 @@ void bpf_begin(struct engine *engine) {
  * A core
  */
 
-/* How far the sum of the columns, which tells a pause, may be from the truth:
- * several of them are truncated. */
-#define PAUSE_ERROR_NS (3 * COLUMN_RESOLUTION_NS)
-
 static void explain_clock(struct source *source, const struct core *core) {
   snprintf(source->reason, sizeof(source->reason),
            "the idle clock has not run on core %d, or its value there is wrong",
@@ -189,8 +185,10 @@ static void bounds_bpf(struct core_totals *growth, const struct engine *engine,
   growth->under = core->blind_ns - core->reading_blind_ns;
   growth->end_under +=
       engine->blind_ns + since_ns; /* its halts are not known yet */
-  if (engine->topology.may_be_virtual)
-    growth->end_lacks = PAUSE_ERROR_NS + since_ns;
+  if (engine->topology.may_be_virtual) {
+    growth->end_lacks = bracket_ns + since_ns + TICK_REST_NS;
+    growth->lacks_idle = true;
+  }
   if (core_has_steal(core)) {
     growth->stolen = core->steal_ns - core->reading_steal_ns;
     growth->end_over += since_ns + (1 + core_is_stolen_from(engine, core)) *
@@ -229,11 +227,7 @@ void bpf_keep(struct engine *engine, struct core *core,
   if (sample->end_ns > 0) {
     bounds_bpf(growth, engine, core);
     if (sample->stat_valid) {
-      /* Idle time includes what the idle loop needs around each halt. */
-      sample->progress_ns =
-          fmax(core_stat_sum(growth) -
-                   engine->idle_loop_ns / engine->blind_ns * growth->under,
-               0);
+      sample->progress_ns = core_stat_sum(growth);
       sample->monotonic_ns = growth->stat_wall;
     }
   }

@@ -138,6 +138,41 @@ TEST(what_the_programs_miss_of_each_halt_is_within_the_bounds) {
   }
 }
 
+/* The idle driver is read after the columns, and after the clock. */
+TEST(halts_while_the_clock_was_read_slowly_are_within_later_bounds) {
+  PLAY_WITH(start_named(&play, 1, 0.4));
+  struct fake_core *core = &play.fake->cores[0];
+  play.options.bounds = true;
+  play.fake->cpuidle_states = 3;
+  core->halts_per_s = 30000;
+  core->entry_ns = core->loop_ns = 2000;
+  play_open_for(&play, 2);
+  struct core_totals from = play_core(&play, 0)->total;
+  play.fake->clock.read_ns = FAKE_SECOND / 10;
+  play_seconds(&play, 1);
+  play.fake->clock.read_ns = 0;
+  core->halts_per_s = 0;
+  play.fake->interrupts += 30000; /* of another core */
+  play_seconds(&play, 2);
+  assert_true(bounds_of(&from, &play_core(&play, 0)->total).high >= 0.4);
+}
+
+/* Where it may be a virtual machine, the columns tell that it was not paused.
+ * One column is wrong by up to 10 ms, the tick by up to 2 ms more. */
+TEST(a_busy_core_of_a_virtual_machine_has_narrow_bounds) {
+  for (int busy = 0; busy < 2; busy++) {
+    PLAY_WITH(start_named(&play, 1, busy ? 1 : 0.4));
+    fake_machine_hypervisor(play.fake);
+    play_open_for(&play, 2);
+    for (int i = 0; i < 100; i++) {
+      play.fake->cores[0].halts_per_s = busy ? 0 : 5000;
+      play_seconds(&play, 1);
+      struct bounds bounds = play_bounds(&play, 0);
+      assert_true(bounds.high - bounds.low < (busy ? 0.023 : 0.05));
+    }
+  }
+}
+
 /* And by the time since the columns, whose halts are not known yet: it is tried
  * three times to read the clock. */
 TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
