@@ -287,6 +287,58 @@ def test_many_mappings():
 
 
 # ---------------------------------------------------------------------------
+# Names
+
+NAMES = """
+import os, sys
+def make(number):
+    name = f"{sys.argv[1]}/a{number:06x}.{number:016x}"
+    os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o640))
+    return name
+for number in range(100000):
+    make(number)
+print("ok", flush=True)
+sys.stdin.read()
+while True:
+    os.unlink(make(number))
+"""
+
+
+def meet_new(collectd, name):
+    with Producer(name) as new:
+        new.do("core 0", ETH0)
+        collectd.wait_for_value(GOOD.replace("good", name), 5)
+
+
+def test_many_names():
+    """Beside 100000 files of a member, made at once so that notices are lost, a new region is
+    found. While the member makes and removes more as fast as it can, no interval of the
+    honest region and of the loads is missing, and collectd stops in time. A collectd that
+    starts beside the files reads regions, too"""
+    if not is_root():
+        raise Skip("other users need root")
+    with GroupDir() as runtime, Honest() as honest:
+        with Collectd(interval=INTERVAL) as collectd:
+            collectd.start()
+            collectd.wait_for_value(GOOD)
+            with Child([sys.executable, "-c", NAMES, runtime.path], user=MEMBER, group=MEMBER,
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as maker:
+                check(maker.stdout.readline() == "ok\n", "it makes no names")
+                meet_new(collectd, "late")
+                maker.stdin.close()
+                seen = len(collectd.of(LOAD))
+                honest.check_exact(collectd, 25)
+                collectd.check_gaps(collectd.of(LOAD)[seen:], 3 * INTERVAL)
+                check_stops(collectd)
+                maker.kill()
+        with Collectd(interval=INTERVAL) as collectd:
+            collectd.start()
+            collectd.wait_for_value(GOOD)
+            meet_new(collectd, "later")
+            check_stops(collectd)
+
+
+# ---------------------------------------------------------------------------
 # Time and memory
 
 
