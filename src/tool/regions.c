@@ -60,8 +60,8 @@ static struct threads read_threads(const struct listed *listed) {
   struct region_workers workers = {0};
   struct threads threads = {.still_ns = UINT64_MAX};
   if (strcmp(listed_state(listed), "alive") == 0)
-    region_workers_read(&workers, listed->reader, monotonic_ns(), percore_tsc(),
-                        0);
+    region_workers_read(&workers, listed->reader, UINT32_MAX, monotonic_ns(),
+                        percore_tsc(), 0);
   for (uint32_t s = 0; s < workers.len; s++) {
     const struct region_worker *worker = &workers.list[s];
     threads.polling += worker->polls && worker->slot.state == REGION_LIVE;

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from harness import Child, Collectd, Skip, check, is_root, run_all, say
+from harness import Child, Collectd, Skip, check, is_root, online_cores, run_all, say
 from producers import (ETH0, MEMBER, PACKETS, PORT, GroupDir, Producer, Published,
                        RuntimeDir)
 from region_format import CORE_TABLE, LIVE, OWNED, SLOTS, TABLES, Region
@@ -368,14 +368,17 @@ def holes(path, slots=16384, mib=512):
 
 def test_many_holes():
     """A region of 16384 slots that are all in use, in holes before half a GiB of holes,
-    leaves every interval to other regions, and takes no memory of collectd"""
+    leaves every interval to other regions, also on busy cores, and takes no memory of
+    collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
-            Collectd(interval=INTERVAL) as collectd:
+            Collectd(interval=INTERVAL) as collectd, contextlib.ExitStack() as stack:
         memory = holes(runtime.new_file("evil")).fd
         before = os.fstat(memory).st_blocks
         collectd.start()
         collectd.wait_for_value(GOOD)
         collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10, "both regions")
+        for _ in range(2 * len(online_cores())):
+            stack.enter_context(Child(["sh", "-c", "while :; do :; done"]))
         honest.check_exact(collectd)
         check(os.fstat(memory).st_blocks == before, "reading allocated memory")
         check_stops(collectd)

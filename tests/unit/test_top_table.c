@@ -69,7 +69,8 @@ static void begin(void) {
                                   .tables = fixture.rates,
                                   .tables_len = 2};
   assert_int_equal(region_workers_read(&fixture.merge.parts[0].workers,
-                                       fixture.merge.parts[0].reader, 1, 1, 0),
+                                       fixture.merge.parts[0].reader,
+                                       UINT32_MAX, 1, 1, 0),
                    0);
   for (uint32_t t = 0; t < 2; t++) {
     assert_int_equal(
