@@ -109,8 +109,8 @@ static int read_tables(struct top *top) {
   map_renew();
   while (status == 0 && top->with_workers &&
          (part = merge_next(&top->merge, part)) != NULL)
-    status = region_workers_read(&part->workers, part->reader, monotonic_ns(),
-                                 percore_tsc(), 0);
+    status = region_workers_read(&part->workers, part->reader, UINT32_MAX,
+                                 monotonic_ns(), percore_tsc(), 0);
   for (size_t t = 0; top->view != NULL && t < top->tables_len; t++)
     rates_sort(&top->tables[t], chosen_column(top, top->view->sort),
                top->view->reverse);

@@ -66,8 +66,8 @@ static void begin(void) {
   fixture.top.tables = fixture.rates;
   fixture.top.tables_len = 2;
   assert_int_equal(region_workers_read(&fixture.top.merge.parts[0].workers,
-                                       fixture.top.merge.parts[0].reader, 1, 1,
-                                       0),
+                                       fixture.top.merge.parts[0].reader,
+                                       UINT32_MAX, 1, 1, 0),
                    0);
   for (uint32_t t = 0; t < 2; t++) {
     assert_int_equal(
