@@ -215,7 +215,9 @@ static int open_counters(struct percore_load *load) {
     return status;
   for (int i = 0; i < load->cores_len; i++)
     load->starts[i].epoch = UINT64_MAX; /* no window has begun */
-  return update_counters(load);
+  publish_counters(load); /* the engine has just taken a sample */
+  engine_prove_aside(load->engine);
+  return engine_has_source(load->engine) ? 0 : -ENOTSUP;
 }
 
 /* While there is no fresh board, all loads are unknown. */

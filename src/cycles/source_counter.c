@@ -242,63 +242,6 @@ void sources_find_cores(struct source sources[], int len,
 }
 
 /* ---------------------------------------------------------------------------
- * Descriptors
- */
-
-/* Returns how many more counters are needed so that every core can use the best
- * source of this machine. */
-static long counters_wanted(const struct engine *engine) {
-  int most = 0;
-  for (int i = 0; i < engine->sources_len; i++)
-    if (engine->sources[i].available &&
-        engine->sources[i].proof != PROOF_REFUTED &&
-        engine->sources[i].events_len > most)
-      most = engine->sources[i].events_len;
-  long wanted = 0;
-  engine_for_each_online(core, engine) {
-    if (engine_allowed_sources(engine, core) == ~0U)
-      wanted += most - core->group.events_len;
-  }
-  return wanted;
-}
-
-static void find_room(struct engine *engine) {
-  const struct machine *machine = engine->options.machine;
-  struct perf_room *room = &engine->room;
-  if (room->computed)
-    return;
-  room->computed = true;
-  room->left = machine->perf_room(machine->context, room->wanted,
-                                  engine->options.raise_limit);
-  room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
-}
-
-/* Reserves a descriptor for each of `counters` counters. Returns 0, or -EMFILE
- * if too few are left. */
-static int reserve_descriptors(struct engine *engine, int counters) {
-  find_room(engine);
-  if (engine->room.left < counters)
-    return -EMFILE;
-  engine->room.left -= counters;
-  return 0;
-}
-
-void counter_say(struct engine *engine) {
-  const struct perf_room *room = &engine->room;
-  if (room->computed && condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS,
-                                         room->missing > 0))
-    engine_say(engine, JOURNAL_WARNING,
-               "some cores have no hardware counter, because too few "
-               "descriptors would be left for the rest of this process; raise "
-               "its limit on open files by %ld (LimitNOFILE= under systemd)",
-               room->missing);
-}
-
-void counter_begin(struct engine *engine) {
-  engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
-}
-
-/* ---------------------------------------------------------------------------
  * Opening and computing
  */
 
@@ -318,10 +261,8 @@ int source_open(const struct source *source, struct perf_group *group,
 int counter_open(struct engine *engine, const struct core *core,
                  struct source *source, struct perf_group *group) {
   struct perf_reading reading;
-  int status = reserve_descriptors(engine, source->events_len);
-  if (status == 0)
-    status = source_open(source, group, engine->options.machine, core->number,
-                         source->pinned);
+  int status = source_open(source, group, engine->options.machine, core->number,
+                           source->pinned);
   if (status == 0) {
     status = perf_group_read(group, &reading);
     if (status == 0)
@@ -329,6 +270,12 @@ int counter_open(struct engine *engine, const struct core *core,
     perf_group_close(group);
   }
   perf_explain(source->reason, sizeof(source->reason), status);
+  if (status == -EMFILE &&
+      condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS, true))
+    engine_say(engine, JOURNAL_WARNING,
+               "some cores have no hardware counter, because too few "
+               "descriptors would be left for the rest of this process; raise "
+               "its limit on open files (LimitNOFILE= under systemd)");
   return status;
 }
 
