@@ -2,6 +2,7 @@
 
 #include "put.h"
 
+#include "globals.h"
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -147,20 +148,6 @@ static void put_softirq_kinds(struct out *out,
     put_figure(out, "percent", names[i], core->softirq.kind[i], PERCENT);
 }
 
-static void put_core_load(struct out *out, const struct core_figures *core) {
-  put_figure(out, "percent", "load", core->load, PERCENT);
-  put_figure(out, "percent", "room", core->room, PERCENT);
-}
-
-static void put_core_averages(struct out *out,
-                              const struct core_figures *core) {
-  put_load_averages(out, core->load_average, "", 1);
-  if (out->config->load.sample_interval_s > 0) {
-    put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
-    put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
-  }
-}
-
 static const char *const time_names[TIMES] = {
     [TIME_USER] = "user",       [TIME_NICE] = "nice",
     [TIME_SYSTEM] = "system",   [TIME_IRQ] = "irq",
@@ -168,14 +155,16 @@ static const char *const time_names[TIMES] = {
     [TIME_IOWAIT] = "iowait",
 };
 
-static void put_times(struct out *out, const struct core_figures *core) {
+static void put_core(struct out *out, const struct core_figures *core) {
+  put_figure(out, "percent", "load", core->load, PERCENT);
+  put_figure(out, "percent", "room", core->room, PERCENT);
+  put_load_averages(out, core->load_average, "", 1);
+  if (out->config->load.sample_interval_s > 0) {
+    put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
+    put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
+  }
   for (int i = 0; out->config->load.report_time && i < TIMES; i++)
     put_figure(out, "percent", time_names[i], core->time[i], PERCENT);
-}
-
-static void put_core_rest(struct out *out, const struct core_figures *core) {
-  put_core_averages(out, core);
-  put_times(out, core);
   put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
   if (out->config->sampler.figures.softirq)
     put_softirq_kinds(out, core);
@@ -183,9 +172,7 @@ static void put_core_rest(struct out *out, const struct core_figures *core) {
     put_cstates(out, core);
 }
 
-static void for_each_core(struct out *out,
-                          void (*put_core)(struct out *,
-                                           const struct core_figures *)) {
+static void put_cores(struct out *out) {
   if (!out->config->load.report_per_core)
     return;
   for (size_t i = 0; i < out->snapshot->cores_len; i++) {
@@ -325,14 +312,6 @@ static void put_self(struct out *out, const struct dispatch *dispatch) {
  * A whole snapshot
  */
 
-static void put_all(struct out *out, const struct dispatch *dispatch) {
-  for_each_core(out, put_core_load);
-  put_host(out);
-  put_self(out, dispatch);
-  put_set_times(out);
-  for_each_core(out, put_core_rest);
-}
-
 bool dispatch_snapshot(struct dispatch *dispatch,
                        const struct snapshot *snapshot) {
   cdtime_t time = NS_TO_CDTIME_T(snapshot->time_ns);
@@ -350,8 +329,14 @@ bool dispatch_snapshot(struct dispatch *dispatch,
     if (snapshot->self.cores_by_source[source] > 0)
       dispatch->source_seen[source] = true;
 
-  struct out out = {
-      .config = dispatch->config, .snapshot = snapshot, .list = {.time = time}};
-  put_all(&out, dispatch);
+  /* collectd would look up the interval and copy the host for each value. */
+  struct out out = {.config = dispatch->config,
+                    .snapshot = snapshot,
+                    .list = {.time = time, .interval = plugin_get_interval()}};
+  sstrncpy(out.list.host, hostname_g, sizeof(out.list.host));
+  put_cores(&out);
+  put_host(&out);
+  put_self(&out, dispatch);
+  put_set_times(&out);
   return true;
 }
