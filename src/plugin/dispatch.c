@@ -2,6 +2,7 @@
 
 #include "put.h"
 
+#include "globals.h"
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -312,8 +313,11 @@ bool dispatch_snapshot(struct dispatch *dispatch,
     if (snapshot->self.cores_by_source[source] > 0)
       dispatch->source_seen[source] = true;
 
-  struct out out = {
-      .config = dispatch->config, .snapshot = snapshot, .list = {.time = time}};
+  /* collectd would look up the interval and copy the host for each value. */
+  struct out out = {.config = dispatch->config,
+                    .snapshot = snapshot,
+                    .list = {.time = time, .interval = plugin_get_interval()}};
+  sstrncpy(out.list.host, hostname_g, sizeof(out.list.host));
   if (dispatch->config->load.report_per_core)
     put_cores(&out);
   if (dispatch->config->load.report_host)
