@@ -233,9 +233,9 @@ while True:
 """
 
 
-def test_leases_and_locks():
-    """While a member leases its file, opens it for writing, and holds read locks of it, as
-    fast as it can, collectd lives, reads the honest region, and stops in time"""
+def test_leases():
+    """While a member leases its file and opens it for writing as fast as it can, collectd
+    lives, reads the honest region, and stops in time"""
     with RuntimeDir() as runtime, Honest() as honest, \
             Collectd(interval=INTERVAL) as collectd:
         evils = Published(runtime.new_file("evil"), evil().bytes)
@@ -246,6 +246,51 @@ def test_leases_and_locks():
             check(leaser.stdout.readline() == "ok\n", "it takes no lease")
             honest.check_exact(collectd, 25)
             leaser.kill()
+        check_stops(collectd)
+
+
+READ_LOCKS = """
+import fcntl, os, struct, sys
+lock = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
+held = {}
+print("ok", flush=True)
+while True:
+    for name in os.listdir(sys.argv[1]):
+        try:
+            file = f"{sys.argv[1]}/{name}"
+            if name not in held:
+                held[name] = os.open(file, os.O_RDONLY)
+            fcntl.fcntl(held[name], 37, lock)  # F_OFD_SETLK of byte 0
+        except OSError:
+            pass
+"""
+
+
+def test_read_locks():
+    """While a member takes read locks of byte 0 of all files, also of those that are just
+    made, as fast as it can, each producer that is killed is gone, its successor is read,
+    and the last counts of each are reported"""
+    if not is_root():
+        raise Skip("other users need root")
+    victim = GOOD.replace("good", "victim")
+    with GroupDir() as runtime, Honest() as honest, Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        with Child([sys.executable, "-c", READ_LOCKS, runtime.path], user=MEMBER,
+                   group=MEMBER, stdout=subprocess.PIPE, text=True) as locker:
+            check(locker.stdout.readline() == "ok\n", "it takes no locks")
+            for life in range(1, 6):
+                with Producer("victim") as producer:
+                    producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 100 0")
+                    collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10,
+                                      "both regions")
+                    producer.do(f"add {PORT} 0 {PACKETS} 1 0")
+                collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 1, 10,
+                                  "the end of the victim")
+                collectd.wait_for(lambda: collectd.of(victim)[-1].value == 101 * life, 10,
+                                  f"{101 * life} packets")
+            honest.check_exact(collectd)
+            locker.kill()
         check_stops(collectd)
 
 
