@@ -276,7 +276,10 @@ const char *region_reader_error(struct region_reader *reader) {
   char why[REGION_FAULT_LINE];
   if (fault->error == 0)
     return "";
-  region_fault_text(fault, why);
+  if (fault->error == ENOENT && reader->left) /* its file may still be there */
+    snprintf(why, sizeof(why), "its producer has ended");
+  else
+    region_fault_text(fault, why);
   snprintf(reader->text, sizeof(reader->text), "%.60s/%.80s%s%s: %s%.400s",
            reader->dir,
            reader->file[0] != '\0' ? reader->file : reader->title.region,
