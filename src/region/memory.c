@@ -58,8 +58,6 @@ static bool number_of(char *text, const char *key, uint64_t *number) {
  * Room
  */
 
-#define CGROUPS "/sys/fs/cgroup"
-
 /* Reads a file of a control group. Returns false if it does not exist. */
 static bool read_cgroup(char *text, const char *group, const char *file) {
   return file_read(text, TEXT_SIZE, "%s/sys/fs/cgroup%s/%s", region_memory_root,
