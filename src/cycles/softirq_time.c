@@ -34,9 +34,11 @@ static const char *find_obstacle(const struct engine *engine) {
   if (machine_read_u64(engine->options.machine, &realtime,
                        "/sys/kernel/realtime") == 0 &&
       realtime != 0)
-    return "tasks preempt softirqs on this kernel (PREEMPT_RT)";
+    return "tasks preempt softirqs on this kernel (PREEMPT_RT); remove "
+           "ReportSoftirq";
   if (topology_any_isolated(&engine->topology))
-    return "loading its programs would interrupt isolated cores";
+    return "loading its programs would interrupt isolated cores; remove "
+           "ReportSoftirq";
   return bpf_missing_capability() != NULL
              ? "loading its programs needs CAP_BPF and CAP_PERFMON"
              : NULL;

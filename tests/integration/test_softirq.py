@@ -133,6 +133,16 @@ def test_killed():
                                          collectd.command("-f"))
 
 
+def test_isolated():
+    """where a core is isolated, the log says once that ReportSoftirq must be removed"""
+    with Collectd(OPTIONS.replace("true", 'true\n  AlsoIsolated "0"')) as collectd:
+        collectd.start()
+        collectd.wait_for_value("percore-0/percent-load", 60, count=2)
+        collectd.stop()
+        said = collectd.log().count("would interrupt isolated cores; remove ReportSoftirq")
+        check(said == 1, collectd.log())
+
+
 def test_no_rights():
     """without CAP_BPF and CAP_PERFMON, the log names them once, and loads are
     reported"""
