@@ -4,10 +4,6 @@
 
 #include "utils/common/common.h"
 
-/* Reading slot by slot is faster if a tile (a block of rows that are read
- * together) has at least TILE_ROWS rows. */
-#define TILE_ROWS 16
-#define TILE_CORES_BYTES ((size_t)1 << 20)
 /* The memory of a tile is kept for the next. A large request in each round
  * would make malloc merge all small free chunks, which dispatching needs again:
  * this takes a fifth of the time of dispatching. */
@@ -596,14 +592,6 @@ static bool begin(struct region_input *input) {
   return true;
 }
 
-static uint32_t tile_rows(const struct region_sum *sum) {
-  uint64_t cells =
-      sum->per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
-  uint64_t row = (uint64_t)sum->columns * sum->copies;
-  uint64_t few = MIN(TILE_ROWS, TILE_CORES_BYTES / sizeof(uint64_t) / row);
-  return (uint32_t)MAX(1, MAX(cells / row, few));
-}
-
 static void read_tile(struct region_input *input) {
   struct region_sum *sum = input->sum;
   struct region_tile *tile = input->tile;
@@ -640,9 +628,10 @@ static bool prepare_tile(struct region_input *input) {
   bool many = sum->present.len > 0 || input->scans == 0;
   uint32_t want = (many ? REGION_WANT_BIRTHS : 0) |
                   (copies_of(input) > 1 ? REGION_WANT_CORES : 0);
+  const struct region_reader *reader = input->producer->reader;
+  uint32_t rows = region_tile_rows(reader, input->number, sum->copies);
   input->tile = &input->producer->watch->tile;
-  return region_tile_reuse(input->tile, input->producer->reader, input->number,
-                           tile_rows(sum), want) == 0;
+  return region_tile_reuse(input->tile, reader, input->number, rows, want) == 0;
 }
 
 enum region_scan region_input_scan(struct region_input *input, bool ended,

@@ -242,7 +242,8 @@ static bool is_full(struct region_watch *watch,
 static void make_producer(struct region_watch *watch,
                           struct region_instance *instance, const char *file,
                           const struct stat *status) {
-  const struct region_reader_options options = {.keep_from_children = true};
+  const struct region_reader_options options = {
+      .keep_from_children = true, .allowance = &instance->budget->memory};
   struct region_producer *producer = get_memory(watch, sizeof(*producer));
   struct region_reader *reader;
   if (producer == NULL ||
@@ -258,7 +259,6 @@ static void make_producer(struct region_watch *watch,
                                        .reader = reader,
                                        .met = true};
   sstrncpy(producer->file, file, sizeof(producer->file));
-  region_reader_use_allowance(reader, &instance->budget->memory);
   instance->files++;
   watch->files++;
   producer->next = watch->producers;

@@ -372,7 +372,7 @@ static void refresh(struct region_producer *producer) {
 
 /* True if it makes no sense to try the file again in the next round. */
 static bool is_refused(const struct region_producer *producer) {
-  int error = region_reader_errno(producer->reader);
+  int error = region_reader_fault(producer->reader)->error;
   return is_replaced(producer) || error == EPROTO || error == ENOTSUP ||
          error == EACCES || error == EPERM || error == ELOOP ||
          error == ENOENT || error == EAGAIN;
@@ -396,7 +396,7 @@ static void look_after(struct region_producer *producer) {
     region_producer_refresh(producer);
   if (producer->inputs == NULL)
     return;
-  if (producer->ended || region_reader_errno(producer->reader) == 0)
+  if (producer->ended || region_reader_fault(producer->reader)->error == 0)
     read_on(producer);
   if (producer->ended && !is_underway(producer) && !producer->missed)
     region_producer_forget(producer);

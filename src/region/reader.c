@@ -68,11 +68,6 @@ int region_reader_open_file(struct region_reader **opened, const char *file,
   return open_reader(opened, &title, file, options);
 }
 
-void region_reader_use_allowance(struct region_reader *reader,
-                                 struct region_allowance *allowance) {
-  reader->allowance = allowance;
-}
-
 void region_reader_close(struct region_reader *reader) {
   if (reader == NULL)
     return;
@@ -120,7 +115,7 @@ static uint64_t header_word(const struct region_reader *reader, size_t word) {
 
 static bool open_view(struct region_reader *reader, const char *name,
                       struct region_view *view) {
-  if (region_view_open(view, reader->dir, name, reader->allowance,
+  if (region_view_open(view, reader->dir, name, reader->options.allowance,
                        &reader->fault) != 0)
     return false;
   if (name_is_valid(&reader->title, &view->directory, &reader->fault))
@@ -268,10 +263,6 @@ region_reader_presence(const struct region_reader *reader) {
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader) {
   return &reader->fault;
-}
-
-int region_reader_errno(const struct region_reader *reader) {
-  return reader->fault.error;
 }
 
 const char *region_reader_error(struct region_reader *reader) {

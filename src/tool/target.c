@@ -239,7 +239,7 @@ const char *listed_state(const struct listed *listed) {
   default:
     break;
   }
-  int error = region_reader_errno(listed->reader);
+  int error = region_reader_fault(listed->reader)->error;
   return error == ENOENT || error == ECONNRESET ? "gone" : "refused";
 }
 
