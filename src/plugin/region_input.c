@@ -223,12 +223,22 @@ static void combine(struct region_input *input, struct region_sum_row *to,
   const struct region_sum *sum = input->sum;
   uint32_t copies = to == sum->other || bases == NULL ? 1 : copies_of(input);
   if (to->read_in != sum->pass)
-    to->parts = 0;
+    to->parts = to->singles = 0;
   to->read_in = sum->pass;
+  const struct region_instance *name = input->producer->instance;
+  uint64_t started_ns = region_producer_started_ns(input->producer);
+  bool is_other =
+      to->singles > 0 && to->newest_of == name && to->newest_ns != started_ns;
+  bool is_older = is_other && started_ns < to->newest_ns;
+  to->singles += !is_other;
+  to->newest_of = name;
+  to->newest_ns = is_older ? to->newest_ns : started_ns;
   for (uint32_t copy = 0; copy < copies; copy++)
     for (uint32_t n = 0; n < sum->present.len; n++) {
       const struct region_column *column = &sum->present.list[n];
       uint64_t base = 0;
+      if (is_older && region_field_is_single(&sum->fields[column->field]))
+        continue;
       if (bases != NULL)
         base = bases[(size_t)copy * input->past.width + sum->counters.len + n];
       else if (sum->fields[column->field].kind == PERCORE_UPDOWN)

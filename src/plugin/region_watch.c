@@ -163,16 +163,11 @@ void region_producer_free_inputs(struct region_producer *producer) {
   producer->ended = false;
 }
 
-/* CLOCK_BOOTTIME */
-static uint64_t started_ns(const struct region_producer *producer) {
-  return region_reader_directory(producer->reader)->header.start_boottime_ns;
-}
-
 /* True if none of the producer's counts have been reported: it started after
  * the watch. */
 static bool is_new_producer(const struct region_producer *producer) {
   const struct region_watch *watch = producer->watch;
-  uint64_t start_ns = started_ns(producer);
+  uint64_t start_ns = region_producer_started_ns(producer);
   return start_ns >= watch->after_boottime_ns &&
          start_ns <= watch->now.boottime_ns + ROUND_NS;
 }
@@ -180,7 +175,7 @@ static bool is_new_producer(const struct region_producer *producer) {
 /* Returns the CLOCK_REALTIME when the producer started, at most the present. */
 static uint64_t start_of(const struct region_producer *producer) {
   const struct region_moment *now = &producer->watch->now;
-  uint64_t start_ns = started_ns(producer);
+  uint64_t start_ns = region_producer_started_ns(producer);
   uint64_t age_ns =
       now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
   return age_ns < now->stamp_ns ? now->stamp_ns - age_ns : 1;
