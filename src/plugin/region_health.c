@@ -225,6 +225,7 @@ static void conclude(struct region_instance *instance) {
   watch->silent += instance->health == REGION_STOPPED;
   watch->stale += instance->health == REGION_STALE;
   watch->stuck += found->stuck;
+  instance->alive = found->alive;
   instance->found = (struct region_found){0};
 }
 

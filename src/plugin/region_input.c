@@ -147,6 +147,14 @@ static void count(struct region_input *input, struct region_sum_row *to,
       MAX(input->worst, region_row_count(input->sum, to, copy, last, cells));
 }
 
+/* Adds what the tile's row i has grown. */
+static void count_cells(struct region_input *input, struct region_sum_row *to,
+                        uint32_t i) {
+  for (uint32_t copy = 0; copy < copies_of(input); copy++)
+    count(input, to, copy, last_of(input, input->tile->first_row + i, copy),
+          cells_of(input->tile, copy, i));
+}
+
 /* Stops counting the row's object for a row of the sum. A row without objects
  * is hidden, with Top not until the next choice, because a successor may
  * continue it. */
@@ -341,13 +349,6 @@ static void add_to_rest(struct region_input *input, uint32_t i, bool moves) {
     }
 }
 
-/* Leaves what the row counts to `other`, because it is changing. */
-static void pass_over(struct region_input *input, uint32_t number, uint32_t i) {
-  for (uint32_t copy = 0; copy < copies_of(input); copy++)
-    count(input, input->sum->other, copy, last_of(input, number, copy),
-          cells_of(input->tile, copy, i));
-}
-
 static void read_row(struct region_input *input, uint32_t i) {
   struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
@@ -370,7 +371,7 @@ static void read_row(struct region_input *input, uint32_t i) {
     learn(input, number, i);
   if (generation == REGION_CHANGING) {
     if (is_remembered)
-      pass_over(input, number, i);
+      count_cells(input, sum->other, i);
     return;
   }
   if (!is_remembered) {
@@ -403,9 +404,7 @@ static void read_row(struct region_input *input, uint32_t i) {
     to = sum->other;
   else
     to->weight = region_weights_add(to->weight, weight);
-  for (uint32_t copy = 0; copy < copies_of(input); copy++)
-    count(input, to, copy, last_of(input, number, copy),
-          cells_of(tile, copy, i));
+  count_cells(input, to, i);
   if (row.is_live && !input->ended)
     combine(input, to, i, last_of(input, number, 0));
   if (!row.is_live && input->rows[number] != NULL)

@@ -194,14 +194,7 @@ static size_t count_names(struct region_watch *watch) {
   size_t names = 0;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
-    instance->is_counted = false;
-  for (struct region_producer *producer = watch->producers; producer != NULL;
-       producer = producer->next)
-    if (producer->inputs != NULL && !producer->ended &&
-        !producer->instance->is_counted) {
-      producer->instance->is_counted = true;
-      names++;
-    }
+    names += instance->alive + instance->found.came > instance->found.went;
   return names;
 }
 
@@ -270,6 +263,7 @@ static void make_producer(struct region_watch *watch,
       count_names(watch) > NAMES_MAX) {
     tell_names(watch, instance->budget->name);
     remove_file(watch, &watch->producers);
+    instance->found.came--;
   }
 }
 

@@ -32,13 +32,6 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-static void for_each(struct region_watch *watch,
-                     void (*act)(struct region_producer *)) {
-  for (struct region_producer *producer = watch->producers; producer != NULL;
-       producer = producer->next)
-    act(producer);
-}
-
 /* ---------------------------------------------------------------------------
  * Which sum an input is added to
  */
@@ -397,9 +390,12 @@ static void look_after(struct region_producer *producer) {
     region_producer_forget(producer);
 }
 
-static void look_after_known(struct region_producer *producer) {
-  if (producer->inputs != NULL)
-    look_after(producer);
+/* Known producers come first, so that new ones do not delay them. */
+static void look_after_known(struct region_watch *watch) {
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    if (producer->inputs != NULL)
+      look_after(producer);
 }
 
 /* Gives turns to the regions that are not read completely, until `end_ns`. What
@@ -548,8 +544,7 @@ void region_watch_round(struct region_watch *watch,
                       config_cores(&watch->options.config->cores));
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
-  /* Known producers come first, so that new ones do not delay them. */
-  for_each(watch, look_after_known);
+  look_after_known(watch);
   look_after_others(watch, look_ns);
   read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))

@@ -282,7 +282,7 @@ struct region_instance {
   uint64_t served_ns; /* CLOCK_MONOTONIC: when it last had a file to read */
   /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
   uint64_t calm_since_ns;
-  bool is_counted;        /* scratch */
+  uint32_t alive;         /* producers, in the last round */
   bool was_told, alarmed; /* ever reported; reported, and not well since then */
   bool complained;        /* it was logged why a file is not read */
 };

@@ -17,29 +17,25 @@
 
 #include "base/cancellation.h"
 
-static int open_reader(struct region_reader **opened,
-                       const struct region_title *title, const char *file,
+/* Opens a reader of the title at the beginning of a text. */
+static int open_reader(struct region_reader **opened, const char *text,
+                       size_t length,
                        const struct region_reader_options *options) {
-  struct region_reader *reader = calloc(1, sizeof(*reader));
+  struct region_title title;
   *opened = NULL;
-  if (reader == NULL)
+  if (!region_title_split(&title, text, length))
+    return region_failed(EINVAL);
+  struct region_reader *reader = calloc(1, sizeof(*reader));
+  char *dir = strdup(region_runtime_dir());
+  if (reader == NULL || dir == NULL) {
+    free(reader);
+    free(dir);
     return -1;
+  }
+  *reader =
+      (struct region_reader){.title = title, .dir = dir, .view.file.fd = -1};
   if (options != NULL)
     reader->options = *options;
-  reader->view.file.fd = -1;
-  reader->title = *title;
-  reader->is_fixed = file != NULL;
-  if (file != NULL && strlen(file) >= sizeof(reader->file)) {
-    free(reader);
-    return region_failed(ENAMETOOLONG);
-  }
-  reader->dir = strdup(region_runtime_dir());
-  if (reader->dir == NULL) {
-    free(reader);
-    return -1;
-  }
-  if (file != NULL)
-    strcpy(reader->file, file);
   *opened = reader;
   return 0;
 }
@@ -47,25 +43,19 @@ static int open_reader(struct region_reader **opened,
 int region_reader_open(struct region_reader **opened, const char *name,
                        const char *instance,
                        const struct region_reader_options *options) {
-  struct region_title title;
-  char text[sizeof(title) + 1];
-  int length =
-      snprintf(text, sizeof(text), "%s%s%s", name, instance != NULL ? "@" : "",
-               instance != NULL ? instance : "");
-  *opened = NULL;
-  if ((size_t)length >= sizeof(text) ||
-      !region_title_split(&title, text, (size_t)length))
-    return region_failed(EINVAL);
-  return open_reader(opened, &title, NULL, options);
+  char text[sizeof(struct region_title) + 2]; /* one byte too many is wrong */
+  (void)snprintf(text, sizeof(text), "%s%s%s", name,
+                 instance != NULL ? "@" : "", instance != NULL ? instance : "");
+  return open_reader(opened, text, strlen(text), options);
 }
 
 int region_reader_open_file(struct region_reader **opened, const char *file,
                             const struct region_reader_options *options) {
-  struct region_title title;
-  *opened = NULL;
-  if (!region_title_split(&title, file, region_title_length(file)))
-    return region_failed(EINVAL);
-  return open_reader(opened, &title, file, options);
+  if (open_reader(opened, file, region_title_length(file), options) != 0)
+    return -1;
+  (*opened)->is_fixed = true;
+  strcpy((*opened)->file, file);
+  return 0;
 }
 
 void region_reader_close(struct region_reader *reader) {

@@ -46,8 +46,8 @@ enum region_presence {
 };
 
 /* Creates a reader of the newest file of a name: that of a producer that is
- * alive, or else the last counts of one that was. Returns 0, or -1 with EINVAL,
- * ENAMETOOLONG or ENOMEM. */
+ * alive, or else the last counts of one that was. Returns 0, or -1 with EINVAL
+ * or ENOMEM. */
 int region_reader_open(struct region_reader **reader, const char *name,
                        const char *instance,
                        const struct region_reader_options *options);
