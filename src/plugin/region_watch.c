@@ -207,8 +207,7 @@ static void read_workers(struct region_producer *producer) {
                             producer->from_zero ? watch->useful.since_tsc : 0);
   region_useful_add(&watch->useful, &producer->workers,
                     config->report_per_core != REGION_PER_CORE_NONE);
-  found->polling += region_workers_polling(&producer->workers);
-  found->stuck += region_workers_stuck(&producer->workers);
+  region_workers_count(&producer->workers, &found->polling, &found->stuck);
 }
 
 static void warn_of_unknown_tables(const struct region_producer *producer) {
@@ -500,33 +499,27 @@ static void forget_sums(struct region_watch *watch,
         watch->now.monotonic_ns - sum->read_ns < REGION_FORGET_NS ||
         region_sum_owes(sum)) {
       link = &sum->next;
-      continue;
+    } else {
+      *link = sum->next;
+      region_sum_free(sum);
     }
-    *link = sum->next;
-    region_sum_free(sum);
   }
 }
 
-/* Frees the budgets of regions that have neither instances nor sums. */
-static void drop_budgets(struct region_watch *watch) {
+/* Frees names, sums, and regions that have neither. */
+static void forget(struct region_watch *watch) {
+  region_list_forget(watch);
   for (struct region_budget **link = &watch->budgets; *link != NULL;) {
     struct region_budget *budget = *link;
+    forget_sums(watch, budget);
     if (budget->instances > 0 || budget->memory.used > 0 ||
         budget->sums != NULL) {
       link = &budget->next;
-      continue;
+    } else {
+      *link = budget->next;
+      free(budget);
     }
-    *link = budget->next;
-    free(budget);
   }
-}
-
-static void forget(struct region_watch *watch) {
-  region_list_forget(watch);
-  for (struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    forget_sums(watch, budget);
-  drop_budgets(watch);
 }
 
 /* Which part of an interval may be spent on producers that are not read yet. */
