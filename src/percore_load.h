@@ -35,11 +35,9 @@ extern "C" {
  * percore_load_options). */
 struct percore_load_options {
   size_t size;
-  const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
-                               "bpf", "idle" */
-  const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
-  double base_frequency_hz; /* of the event; default: it is measured */
-  const char *cores;        /* such as "0-15,32"; default: all */
+  const char *source; /* "auto" (default), "mperf", "ref-cycles", "event",
+                         "bpf", "idle" */
+  const char *cores;  /* such as "0-15,32"; default: all */
   /* How to read isolated cores: "idle" (default), "bpf" (a pinned clock),
    * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
   const char *isolated_cores;
@@ -49,8 +47,8 @@ struct percore_load_options {
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
   /* 1: take the loads that another program measures and publishes (the board),
-   * and measure nothing. Without event, base_frequency_hz, shortest_window, and
-   * the options that say how to measure. */
+   * and measure nothing. Without shortest_window, and the options that say how
+   * to measure. */
   int from_board;
   /* In seconds, up to 3600; default 15: refuses a board of a longer interval,
    * whose loads would be too old for this program. */
@@ -77,14 +75,15 @@ int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
 /* Samples all cores. The loads then cover the time since the previous update,
- * or since percore_load_open. A window lasts at least 10 ms with hardware
- * counters, and 200 ms with the source "idle" (its error is 2.3 points rms at
- * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
- * long, the call returns 0 and leaves the loads unchanged.
+ * or since percore_load_open. A window lasts at least 10 ms, and 200 ms while a
+ * core uses the source "idle" (its error is 2.3 points rms at 200 ms and 0.45
+ * at 1 s). If a thread calls this before the window is that long, the call
+ * returns 0 and leaves the loads unchanged.
  *
  * Price: two system calls for all cores, and one for each core with a hardware
- * counter, or with the source "idle" where the idle loop may poll; with `bounds`,
- * five more for each idle state of each core on a machine that wakes often.
+ * counter, or with the source "idle" where the idle loop may poll; with
+ * `bounds`, five more for each idle state of each core on a machine that wakes
+ * often.
  *
  * From the board, reads the newest loads without a system call; until the next
  * are due, it only reads the clock. While there is no fresh board, all loads

@@ -80,7 +80,6 @@ class FakeHost:
             after = len(self.cores) * (node + 1) // self.nodes
             self._write(f'/sys/devices/system/node/node{node}/cpulist', f'{first}-{after - 1}\n')
             for core in range(first, after):
-                self._write(f'{cpu}/cpu{core}/topology/physical_package_id', f'{node}\n')
                 self._write(f'{cpu}/cpu{core}/topology/thread_siblings_list', f'{core}\n')
         for core in range(len(self.cores)):
             for state, name in enumerate(('POLL', 'C1', 'C6')):

@@ -3,10 +3,13 @@
 #ifndef PERCORE_BASE_BPF_H
 #define PERCORE_BASE_BPF_H
 
+#include "why.h"
+
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,11 +26,28 @@ static inline int bpf_call(enum bpf_cmd command, union bpf_attr *attr) {
 
 /* Runs a program at a tracepoint until the link is closed. Returns the link's
  * descriptor, or -ENOENT if this kernel has no such tracepoint, or another
- * -errno. */
-static inline int bpf_attach(const char *tracepoint, int program) {
+ * -errno, with the reason in `why`. */
+static inline int bpf_attach(const char *tracepoint, int program,
+                             char why[WHY_SIZE]) {
   union bpf_attr attr = {.raw_tracepoint = {.name = (uintptr_t)tracepoint,
                                             .prog_fd = (uint32_t)program}};
-  return bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
+  int link = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
+  return link >= 0
+             ? link
+             : why_fails(why, link, "cannot attach to the tracepoint %s: %s",
+                         tracepoint, strerror(-link));
+}
+
+/* Explains the errno with which the kernel refused to load programs (0 if it is
+ * unknown), and returns it as -errno. `need`: what the programs need. */
+static inline int bpf_refused(int error, const char *need, char why[WHY_SIZE]) {
+  if (error == 0)
+    error = ENOMEM;
+  return why_fails(
+      why, -error, "the kernel refused its programs: %s (%s)", strerror(error),
+      error == EPERM || error == EACCES
+          ? "a seccomp filter or the kernel's lockdown forbids them"
+          : need);
 }
 
 /* Returns a text that says which of CAP_BPF and CAP_PERFMON this process lacks,

@@ -26,9 +26,6 @@ int histogram_add(struct histogram *histogram, float value);
 /* Forgets all values, and keeps the memory. */
 void histogram_clear(struct histogram *histogram);
 
-/* Returns the smallest value of a bucket. */
-double histogram_limit(int bucket);
-
 /* Returns a quantile of at least one value, by linear interpolation between the
  * two closest values, as numpy and pandas do, within 0.1 %. */
 double histogram_quantile(const struct histogram *histogram, double fraction);

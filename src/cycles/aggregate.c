@@ -36,16 +36,22 @@ static int spread(struct spread_figures *figures,
   return len;
 }
 
-void aggregate_cores(struct aggregate_figures *aggregate,
-                     const struct snapshot *snapshot,
-                     const struct core_set *set) {
+static int online_cores(const struct snapshot *snapshot,
+                        const struct core_set *set) {
   int online = 0;
   for (size_t i = 0; i < snapshot->cores_len; i++)
     online +=
         snapshot->cores[i].online && core_set_has(set, snapshot->cores[i].core);
+  return online;
+}
+
+void aggregate_cores(struct aggregate_figures *aggregate,
+                     const struct snapshot *snapshot,
+                     const struct core_set *set) {
   aggregate->cores_len = spread(&aggregate->load, snapshot, set,
                                 offsetof(struct core_figures, load));
-  aggregate->cores_without_value = online - aggregate->cores_len;
+  aggregate->cores_without_value =
+      online_cores(snapshot, set) - aggregate->cores_len;
   spread(&aggregate->room, snapshot, set, offsetof(struct core_figures, room));
   for (int i = 0; i < TIMES; i++)
     spread(&aggregate->time[i], snapshot, set,
@@ -58,72 +64,49 @@ double aggregate_mean(const struct snapshot *snapshot, size_t offset) {
   return figures.mean;
 }
 
-static int online_cores(const struct aggregate_figures *aggregate) {
-  return aggregate->cores_len + aggregate->cores_without_value;
-}
-
 /* A set that has the same cores as the first, "all", is left out unless it is
  * `asked_for`. Returns 0 or -ENOMEM. */
 static int add(struct snapshot *snapshot, const char *name,
                const struct core_set *set, bool asked_for) {
+  const struct aggregate_figures *all = snapshot->aggregates;
   size_t len = snapshot->aggregates_len;
+  int online = online_cores(snapshot, set);
+  if (online == 0 ||
+      (!asked_for && online == all->cores_len + all->cores_without_value))
+    return 0;
   if (!array_resize(&snapshot->aggregates, len + 1,
                     sizeof(*snapshot->aggregates)))
     return -ENOMEM;
   struct aggregate_figures *aggregate = &snapshot->aggregates[len];
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
   aggregate_cores(aggregate, snapshot, set);
-  int online = online_cores(aggregate);
-  snapshot->aggregates_len +=
-      online > 0 &&
-      (asked_for || online != online_cores(&snapshot->aggregates[0]));
+  snapshot->aggregates_len++;
   return 0;
 }
 
-/* Sets *set to the online cores whose entry in number_of[] is `number`.
- * number_of[] is topology->node or topology->package. */
-static void members(struct core_set *set, const struct topology *topology,
-                    const int *number_of, int number) {
-  core_set_clear(set);
-  for (int core = 0; core < topology->cores_len; core++)
-    if (number_of[core] == number && core_set_has(&topology->online, core))
-      core_set_add(set, core);
-}
-
-/* Returns the smallest node or package number in number_of[] that is greater
- * than `after`, or -1 if no number is greater. */
-static int next_number(const struct topology *topology, const int *number_of,
-                       int after) {
+/* Returns the smallest node that is greater than `after`, or -1 if no node is
+ * greater. */
+static int next_node(const struct topology *topology, int after) {
   int next = -1;
-  for (int core = 0; core < topology->cores_len; core++)
-    if (number_of[core] > after && (next < 0 || number_of[core] < next))
-      next = number_of[core];
+  for (int core = 0; core < topology->cores_len; core++) {
+    int node = topology->node[core];
+    if (node > after && (next < 0 || node < next))
+      next = node;
+  }
   return next;
 }
 
-static bool is_a_node(const struct topology *topology,
-                      const struct core_set *package) {
-  int core = core_set_next(package, -1);
-  struct core_set node;
-  if (core < 0 || topology->node[core] < 0)
-    return false;
-  members(&node, topology, topology->node, topology->node[core]);
-  return core_set_equal(&node, package);
-}
-
-/* Adds an aggregate for each node or package in number_of[], except for
- * packages that consist of the same cores as a node. */
-static int add_each(struct snapshot *snapshot, const struct topology *topology,
-                    const int *number_of, const char *kind) {
-  char name[FIGURES_NAME_MAX];
-  struct core_set set;
-  int number = -1, status = 0;
-  while (status == 0 &&
-         (number = next_number(topology, number_of, number)) >= 0) {
-    members(&set, topology, number_of, number);
-    snprintf(name, sizeof(name), "%s%d", kind, number);
-    if (number_of == topology->node || !is_a_node(topology, &set))
-      status = add(snapshot, name, &set, false);
+static int add_nodes(struct snapshot *snapshot,
+                     const struct topology *topology) {
+  int node = -1, status = 0;
+  while (status == 0 && (node = next_node(topology, node)) >= 0) {
+    char name[FIGURES_NAME_MAX];
+    struct core_set set = {0};
+    for (int core = 0; core < topology->cores_len; core++)
+      if (topology->node[core] == node)
+        core_set_add(&set, core);
+    snprintf(name, sizeof(name), "node%d", node);
+    status = add(snapshot, name, &set, false);
   }
   return status;
 }
@@ -140,9 +123,7 @@ int aggregate_all(struct snapshot *snapshot, const struct topology *topology,
       status = add(snapshot, "housekeeping", &housekeeping, false);
   }
   if (status == 0)
-    status = add_each(snapshot, topology, topology->node, "node");
-  if (status == 0)
-    status = add_each(snapshot, topology, topology->package, "package");
+    status = add_nodes(snapshot, topology);
   for (size_t i = 0; i < groups_len && status == 0; i++)
     status = add(snapshot, groups[i].name, &groups[i].cores, true);
   return status;

@@ -19,11 +19,10 @@ double aggregate_mean(const struct snapshot *snapshot, size_t offset);
 
 /* Fills snapshot->aggregates, anew if they were filled before, with these sets
  * of cores: "all"; if an online core is isolated, "isolated" and
- * "housekeeping"; "node<N>" for each NUMA node; "package<N>" for each package,
- * unless a node has the same cores; and the configured groups. A set without an
- * online core in the snapshot is left out, and so is one that has all of them,
- * unless it is a group, which somebody asked for by name. Returns 0 or -ENOMEM.
- */
+ * "housekeeping"; "node<N>" for each NUMA node; and the configured groups. A
+ * set without an online core in the snapshot is left out, and so is one that
+ * has all of them, unless it is a group, which somebody asked for by name.
+ * Returns 0 or -ENOMEM. */
 int aggregate_all(struct snapshot *snapshot, const struct topology *topology,
                   const struct figures_group *groups, size_t groups_len);
 

@@ -160,11 +160,7 @@ static void warn_of_absent_cores(const struct engine *engine,
 static void warn_of_named_source(const struct engine *engine) {
   for (int i = 0; i < engine->sources_len; i++) {
     const struct source *source = &engine->sources[i];
-    bool named =
-        engine->options.source == source->kind ||
-        (engine->options.source == SOURCE_AUTO &&
-         source->kind == SOURCE_EVENT && engine->options.event != NULL);
-    if (named && !source->available)
+    if (engine->options.source == source->kind && !source->available)
       engine_say(engine, JOURNAL_WARNING,
                  "source %s is configured but unavailable: %s",
                  source_name(source->kind), source->reason);
@@ -211,7 +207,6 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   warn_of_absent_cores(engine, &options->also_isolated,
                        "correct AlsoIsolated, unless they come online later");
   warn_of_named_source(engine);
-  engine->options.event = NULL; /* the string belongs to the caller */
   /* Sample now, so that unreadable files are reported immediately. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
@@ -298,9 +293,7 @@ static void end_windows(struct engine *engine, bool late) {
     if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
       core->progress_share =
           fmin(sample->progress_ns / sample->monotonic_ns, 1);
-    /* Columns and the idle clock do not tell a pause from work. */
-    if (engine->topology.may_be_virtual &&
-        (!source_is_counter(core->source) || sample->filled))
+    if (sample->growth.end_lacks > 0)
       core->sample.growth.lacks =
           sample->progress_ns >= 0 ? sample->monotonic_ns - sample->progress_ns
                                    : sample->growth.wall;

@@ -31,12 +31,13 @@
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a
  * count, the count or -errno. A function that returns a new object returns NULL
- * if out of memory. An unknown figure is NAN. Only the functions of percore_load.h
- * set errno and return -1. Messages for the operator go to the journal. */
+ * if out of memory. An unknown figure is NAN. Only the functions of
+ * percore_load.h set errno and return -1. Messages for the operator go to the
+ * journal. */
 #ifndef PERCORE_ENGINE_H
 #define PERCORE_ENGINE_H
 
-#include "core_set.h"
+#include "base/core_set.h"
 #include "journal.h"
 #include "machine.h"
 #include "procstat.h"
@@ -56,15 +57,12 @@ struct engine_options {
   /* the cores to measure; NULL: all cores that are online at each sample */
   const struct core_set *cores;
   const struct machine *machine;
-  bool hardware;            /* may be used: the machine is ours */
-  enum source_kind source;  /* SOURCE_AUTO: the best proven source */
-  const char *event;        /* for SOURCE_EVENT */
-  double base_frequency_hz; /* base frequency of the counter; 0: unknown */
+  bool hardware;           /* may be used: the machine is ours */
+  enum source_kind source; /* SOURCE_AUTO: the best proven source */
   enum isolated_cores isolated_cores;
   struct core_set also_isolated; /* in addition to the kernel's list */
   bool bounds;    /* where cores wake often, also count how often each halts */
   bool frequency; /* also count aperf */
-  bool raise_limit; /* raise the limit on open files if it is too low */
   struct journal journal;
   /* When this becomes true, engine_prove returns soon. May be NULL. */
   const atomic_bool *cancel;

@@ -37,10 +37,6 @@ struct figures {
   struct core_windows windows[CORES_MAX];
 };
 
-static double ratio(double part, double whole) {
-  return whole > 0 ? part / whole : NAN;
-}
-
 static double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
@@ -181,7 +177,7 @@ static double hidden_work(double low, double load, double columns) {
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
-  core->hidden = core->columns = core->columns_sum = core->steal = NAN;
+  core->hidden = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
@@ -192,9 +188,7 @@ static void columns_interval(struct core_figures *core,
   double work = core->load - engine_idle_poll(from, to);
   if (columns > COLUMNS_MAX)
     return;
-  core->columns = columns;
-  core->hidden = hidden_work(work - stolen, work, core->columns);
-  core->columns_sum = (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
+  core->hidden = hidden_work(work - stolen, work, columns);
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples do not show what the tick missed. */
@@ -233,7 +227,7 @@ static void cstates_interval(const struct figures *figures,
      * interval. */
     core->residency[i] =
         comparable && to_ns >= from_ns
-            ? between_0_and_1(ratio((double)(to_ns - from_ns), wall_ns))
+            ? between_0_and_1((double)(to_ns - from_ns) / wall_ns)
             : NAN;
   }
   windows->cpuidle = *now;
@@ -253,8 +247,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
       .online = state->online,
       .isolated = core_set_has(&topology->isolated, state->number),
       .source = state->source,
-      .proof = state->proof,
-      .counter_running = NAN};
+      .proof = state->proof};
   core->load = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
   core->load_low = state->online ? bounds.low : NAN;
@@ -271,8 +264,6 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   for (int i = 0; i < LOADAVG_PERIODS; i++)
     core->load_average[i] =
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
-  if (source_is_counter(state->source))
-    core->counter_running = between_0_and_1(state->multiplexed);
   cstates_interval(figures, windows, core);
   core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;
@@ -329,7 +320,6 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {
   struct self_figures *self = &snapshot->self;
-  snapshot->named_source = figures->engine->options.source;
   self->counts = figures->engine->counts;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
@@ -340,9 +330,6 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
     if (core->source == SOURCE_NONE)
       continue;
     self->cores_by_source[core->source]++;
-    self->cores_not_as_named += snapshot->named_source != SOURCE_AUTO &&
-                                snapshot->named_source != core->source &&
-                                !core->isolated;
     self->cores_unproven +=
         core->proof == PROOF_UNPROVEN || core->proof == PROOF_PENDING;
     self->cores_tick_sampled += core->proof == PROOF_TICK_SAMPLED;

@@ -10,7 +10,7 @@
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_H
 #define PERCORE_CYCLES_IDLE_CLOCK_H
 
-#include "core_set.h"
+#include "base/core_set.h"
 #include "machine.h"
 
 #include <stdbool.h>

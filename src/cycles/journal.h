@@ -3,8 +3,9 @@
 #ifndef PERCORE_JOURNAL_H
 #define PERCORE_JOURNAL_H
 
+/* The numbers are those of syslog(3). */
 enum journal_level {
-  JOURNAL_ERROR,
+  JOURNAL_ERROR = 3,
   JOURNAL_WARNING,
   JOURNAL_NOTICE,
   JOURNAL_INFO,

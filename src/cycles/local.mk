@@ -5,15 +5,17 @@ libcycles_la_SOURCES = \
 	src/base/array.h \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/core_set.c src/base/core_set.h \
+	src/base/thread.h \
 	src/base/portable.h \
 	src/base/descriptors.c src/base/descriptors.h \
+	src/base/file.h \
 	src/base/metric_name.h \
 	src/base/number.c src/base/number.h \
 	src/base/why.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
 	src/cycles/backoff.h \
 	src/cycles/core.c src/cycles/core.h \
-	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
 	src/cycles/engine.c src/cycles/engine.h \
 	src/cycles/engine_judge.c src/cycles/engine_private.h \

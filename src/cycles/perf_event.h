@@ -15,22 +15,18 @@
 struct perf_event {
   uint32_t type;
   uint64_t config;
-  uint64_t config1;
-  uint64_t config2;
-  bool exclude_guest; /* do not count while a guest of this host runs */
 };
 
-/* Parses "pmu/name/" and "pmu/term=value,term/", using the folders `events` and
- * `format` of the PMU in sysfs, and the raw numbers "r1a8" and "0x1a8"
- * (PERF_TYPE_RAW). Returns 0, or -errno with the reason in why[]. */
-int perf_event_parse(struct perf_event *event, const char *text,
-                     const struct machine *machine, char why[WHY_SIZE]);
+/* Finds an event of a PMU by its name in sysfs, where the kernel's own PMUs msr
+ * and armv8_* describe it as "event=0x4004", which is the whole config. Returns
+ * 0, or -ENOENT with the reason in why[]. */
+int perf_event_find(struct perf_event *event, const char *pmu, const char *name,
+                    const struct machine *machine, char why[WHY_SIZE]);
 
 struct perf_group {
   const struct machine *machine;
   int events_len; /* 0: the group is not open */
   int fd[PERF_GROUP_EVENTS_MAX];
-  bool pinned;
 };
 
 /* Has the layout in which read(2) returns a group: see perf_event_open(2). */

@@ -17,26 +17,16 @@
  * Parsing
  */
 
-/* Returns true if the line ends after the last column that was read, or
- * continues with a column of a newer kernel. Any other text is a malformed
- * column, which must not be mistaken for a column that an old kernel does not
- * have. */
-static bool ends_well(const char *text, int column) {
-  if (column == PROCSTAT_COLUMNS)
-    return *text == ' ' || *text == '\n';
-  return text[strspn(text, " \t")] == '\n';
-}
-
-/* Parses " user nice system idle ...". A row with fewer than the four columns
- * that every kernel provides was cut off and is not used. */
+/* Parses " user nice system idle ...". A newer kernel may have more columns. */
 static bool parse_columns(struct procstat_row *row, const char *text,
                           uint64_t ns_per_tick) {
-  int column = 0;
-  for (uint64_t ticks; column < PROCSTAT_COLUMNS && number_next(&text, &ticks);
-       column++)
-    if (__builtin_mul_overflow(ticks, ns_per_tick, &row->ns[column]))
+  for (int column = 0; column < PROCSTAT_COLUMNS; column++) {
+    uint64_t ticks;
+    if (!number_next(&text, &ticks) ||
+        __builtin_mul_overflow(ticks, ns_per_tick, &row->ns[column]))
       return false;
-  return column > PROCSTAT_IDLE && ends_well(text, column);
+  }
+  return *text == ' ' || *text == '\n';
 }
 
 /* That of FNV-1a. */
@@ -49,10 +39,8 @@ static void parse_row(struct procstat *stat, const char *text,
       core >= CORES_MAX)
     return;
   struct procstat_row row = {{0}};
-  if (!parse_columns(&row, text, ns_per_tick)) {
-    core_set_add(&stat->unreadable, (int)core);
+  if (!parse_columns(&row, text, ns_per_tick))
     return;
-  }
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
     stat->digest = (stat->digest ^ row.ns[i]) * DIGEST_PRIME;
   stat->rows[core] = row;
@@ -67,7 +55,6 @@ static int64_t parse_count(const char *text) {
 int procstat_parse(struct procstat *stat, const char *text,
                    uint64_t ns_per_tick) {
   core_set_clear(&stat->cores);
-  core_set_clear(&stat->unreadable);
   stat->digest = 0;
   stat->running = stat->blocked = stat->interrupts = stat->switches = -1;
   if (stat->rows == NULL)

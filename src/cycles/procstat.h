@@ -3,7 +3,7 @@
 #ifndef PERCORE_PROCSTAT_H
 #define PERCORE_PROCSTAT_H
 
-#include "core_set.h"
+#include "base/core_set.h"
 #include "machine.h"
 
 #include <stdbool.h>
@@ -28,10 +28,9 @@ struct procstat_row {
 };
 
 struct procstat {
-  uint64_t time_ns;    /* CLOCK_MONOTONIC halfway through the read */
-  uint64_t bracket_ns; /* how long the read took */
-  struct core_set cores;
-  struct core_set unreadable; /* cores with a malformed row */
+  uint64_t time_ns;      /* CLOCK_MONOTONIC halfway through the read */
+  uint64_t bracket_ns;   /* how long the read took */
+  struct core_set cores; /* those with a well-formed row */
   /* rows[core] is valid for every core in `cores`. There is room for CORES_MAX
    * rows; pages that are never written take no memory. */
   struct procstat_row *rows;
@@ -44,8 +43,8 @@ struct procstat {
   size_t buffer_size;
 };
 
-/* Parses text in the format of proc(5). Columns that an old kernel lacks are 0.
- * Returns 0, -EINVAL if no "cpuN" line can be parsed, or -ENOMEM. */
+/* Parses text in the format of proc(5). Returns 0, -EINVAL if no "cpuN" line
+ * can be parsed, or -ENOMEM. */
 int procstat_parse(struct procstat *stat, const char *text,
                    uint64_t ns_per_tick);
 

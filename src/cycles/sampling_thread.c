@@ -3,16 +3,6 @@
 #include "base/clock.h"
 
 #include <errno.h>
-#include <signal.h>
-
-int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int status = pthread_create(thread, NULL, run, argument);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return -status;
-}
 
 static void *run_to_end(void *argument) {
   struct sampling_thread *sampling = argument;

@@ -4,12 +4,7 @@
 #define PERCORE_SAMPLING_THREAD_H
 
 #include "base/portable.h"
-
-#include <pthread.h>
-
-/* Starts a thread that blocks all signals, so that it never handles the signals
- * of the host program. Returns 0 or -errno. */
-int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+#include "base/thread.h"
 
 /* Before sampling_thread_start, all members are 0. */
 struct sampling_thread {

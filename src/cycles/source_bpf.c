@@ -8,7 +8,6 @@
 
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
-#define CLOCK_KEEP_NS (600 * NS_PER_S)
 
 /* If a core spends more than this share of its time in softirqs, the idle
  * source may miss part of them. The kernel samples softirqs at the tick, so a
@@ -37,14 +36,13 @@ static bool has_softirq(const struct engine *engine) {
 /* Returns why the idle source misses work on this machine, or NULL if there is
  * no sign that it does. */
 static const char *find_misses(struct engine *engine) {
-  const struct source *idle = engine_source(engine, SOURCE_IDLE);
-  if (!engine->stat_valid || idle->proof == PROOF_REFUTED)
+  if (!engine->stat_valid)
     return "the source idle is unavailable here";
   if (engine_tick_sampled(engine))
     return "on this kernel the source idle is sampled at the tick";
   if (engine_softirq_is_idle(engine))
     return "this kernel counts softirqs on an idle core as idle";
-  if (engine_has_no_room(engine, idle))
+  if (engine_has_no_room(engine, engine_source(engine, SOURCE_IDLE)))
     return "the source idle could not be proven, and no core is idle enough to "
            "try again";
   if (has_softirq(engine))
@@ -61,43 +59,18 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
-static void close_clock(struct engine *engine, struct source *source,
-                        const char *why, const char *error) {
-  idle_clock_close(engine->clock);
-  engine->clock = NULL;
-  source->available = false;
-  snprintf(source->reason, sizeof(source->reason), "%s%s", why, error);
-}
-
-/* Unloads the clock if no core has needed it for CLOCK_KEEP_NS: it runs in
- * every interrupt of the machine. */
-static void unload_clock(struct engine *engine, struct source *source) {
-  engine->clock_purpose = NULL;
-  close_clock(engine, source,
-              "the idle clock was unloaded, because no core needs it now", "");
-  engine_say(engine, JOURNAL_INFO, "source bpf: %s", source->reason);
-}
-
 /* Sets clock_purpose, so that the clock is loaded, but only if the clock is
  * needed. Loading it interrupts every core of the machine, and afterwards the
- * clock runs in every interrupt. */
+ * clock runs in every interrupt. It stays loaded, because unloading it would
+ * interrupt them again. */
 void bpf_consider(struct engine *engine) {
-  struct source *source = engine_source(engine, SOURCE_BPF);
-  const char *purpose;
   if (engine->options.source != SOURCE_AUTO || !engine->options.hardware ||
-      (source->available &&
-       (engine->clock_purpose == NULL || engine->clock->programs.pinned)))
+      engine_source(engine, SOURCE_BPF)->available ||
+      engine->clock_purpose != NULL || counter_serves(engine))
     return;
-  purpose = counter_serves(engine) ? NULL : find_misses(engine);
-  if (purpose != NULL) {
-    engine->clock_needed_ns = engine->time_ns;
-    if (engine->clock_purpose == NULL)
-      engine->clock_backoff = (struct backoff){0};
-    engine->clock_purpose = purpose;
-  } else if (engine->clock != NULL &&
-             engine->time_ns - engine->clock_needed_ns >= CLOCK_KEEP_NS) {
-    unload_clock(engine, source);
-  }
+  engine->clock_purpose = find_misses(engine);
+  if (engine->clock_purpose != NULL)
+    engine->clock_backoff = (struct backoff){0};
 }
 
 /* ---------------------------------------------------------------------------
@@ -121,12 +94,12 @@ static void read_clock(struct engine *engine, struct source *source) {
   engine->clock_read = status == 0;
   if (status == 0 || status == -EAGAIN)
     return;
-  if (status == -ENOLINK)
-    close_clock(engine, source,
-                "the idle clock no longer runs: its pins were removed", "");
-  else
-    close_clock(engine, source,
-                "cannot read the idle clock: ", strerror(-status));
+  idle_clock_close(engine->clock);
+  engine->clock = NULL;
+  source->available = false;
+  snprintf(source->reason, sizeof(source->reason),
+           "the idle clock no longer runs: %s",
+           status == -ENOLINK ? "its pins were removed" : strerror(-status));
   backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
                  CLOCK_RETRY_MAX_NS);
 }
@@ -185,10 +158,6 @@ void bpf_begin(struct engine *engine) {
  * A core
  */
 
-/* How far the sum of the columns, which tells a pause, may be from the truth:
- * several of them are truncated. */
-#define PAUSE_ERROR_NS (3 * COLUMN_RESOLUTION_NS)
-
 static void explain_clock(struct source *source, const struct core *core) {
   snprintf(source->reason, sizeof(source->reason),
            "the idle clock has not run on core %d, or its value there is wrong",
@@ -216,8 +185,10 @@ static void bounds_bpf(struct core_totals *growth, const struct engine *engine,
   growth->under = core->blind_ns - core->reading_blind_ns;
   growth->end_under +=
       engine->blind_ns + since_ns; /* its halts are not known yet */
-  if (engine->topology.may_be_virtual)
-    growth->end_lacks = PAUSE_ERROR_NS + since_ns;
+  if (engine->topology.may_be_virtual) {
+    growth->end_lacks = bracket_ns + since_ns + TICK_REST_NS;
+    growth->lacks_idle = true;
+  }
   if (core_has_steal(core)) {
     growth->stolen = core->steal_ns - core->reading_steal_ns;
     growth->end_over += since_ns + (1 + core_is_stolen_from(engine, core)) *
@@ -256,11 +227,7 @@ void bpf_keep(struct engine *engine, struct core *core,
   if (sample->end_ns > 0) {
     bounds_bpf(growth, engine, core);
     if (sample->stat_valid) {
-      /* Idle time includes what the idle loop needs around each halt. */
-      sample->progress_ns =
-          fmax(core_stat_sum(growth) -
-                   engine->idle_loop_ns / engine->blind_ns * growth->under,
-               0);
+      sample->progress_ns = core_stat_sum(growth);
       sample->monotonic_ns = growth->stat_wall;
     }
   }

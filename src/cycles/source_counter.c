@@ -10,8 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define CNT_CYCLES "cnt_cycles"
-
 /* A counter that was enabled for less of its window by more than this was away
  * meanwhile, with its core or with the whole machine: CLOCK_MONOTONIC is read a
  * little later than the counter, and runs at a slightly different rate. */
@@ -73,30 +71,23 @@ static int add_event(struct source *source, const struct perf_event *event) {
   return source->events_len++;
 }
 
-/* Adds an event by its name. Returns its index in the group, or -1 with the
+/* Adds an event of the PMU msr. Returns its index in the group, or -1 with the
  * reason in why[]. */
-static int add_named_event(struct source *source, const struct finder *finder,
-                           const char *text, char why[WHY_SIZE]) {
+static int add_msr(struct source *source, const struct finder *finder,
+                   const char *name, char why[WHY_SIZE]) {
   struct perf_event event;
-  int status = perf_event_parse(&event, text, finder->options->machine, why);
+  const struct machine *machine = finder->options->machine;
+  int status = perf_event_find(&event, "msr", name, machine, why);
   return status == 0 ? add_event(source, &event) : -1;
 }
 
-/* Chooses what the count of events[0] is divided by: a steady TSC in the same
- * group, or otherwise the time for which the group was enabled, multiplied by
- * the frequency at which the event counts. A configured event may count at
- * another rate than the TSC. Call this after events[0] has been added. */
-static void choose_divisor(struct source *source, const struct finder *finder) {
-  if (finder->has_tsc && source->kind != SOURCE_EVENT) {
+/* Divides the count of events[0], which has been added, by that of the TSC. */
+static void divide_by_tsc(struct source *source, const struct finder *finder) {
+  if (finder->has_tsc)
     source->tsc = add_event(source, &finder->tsc);
-    return;
-  }
-  if (finder->options->base_frequency_hz > 0)
-    source->base_frequency_hz = finder->options->base_frequency_hz;
-  if (!(source->base_frequency_hz > 0))
-    source_set_unavailable(source, "the frequency at which the event counts is "
-                                   "unknown; percore load takes it with "
-                                   "--base-frequency");
+  else
+    source_set_unavailable(source, "this machine has no steady TSC to divide "
+                                   "the count by");
 }
 
 /* Finds a TSC that counts at a steady rate, in halted cores, too. A virtual
@@ -109,7 +100,7 @@ static void find_tsc(struct finder *finder) {
   finder->has_tsc =
       options->hardware &&
       (finder->topology->tsc_steady || finder->topology->hypervisor) &&
-      perf_event_parse(&finder->tsc, "msr/tsc/", options->machine, why) == 0;
+      perf_event_find(&finder->tsc, "msr", "tsc", options->machine, why) == 0;
 }
 
 static void find_mperf(struct finder *finder, const struct core_kind *kind) {
@@ -125,13 +116,12 @@ static void find_mperf(struct finder *finder, const struct core_kind *kind) {
     return;
   }
   source->must_be_proven = finder->topology->hypervisor;
-  source->available =
-      add_named_event(source, finder, "msr/mperf/", source->reason) >= 0;
+  source->available = add_msr(source, finder, "mperf", source->reason) >= 0;
   if (!source->available)
     return;
   if (finder->options->frequency)
-    source->aperf = add_named_event(source, finder, "msr/aperf/", ignored);
-  choose_divisor(source, finder);
+    source->aperf = add_msr(source, finder, "aperf", ignored);
+  divide_by_tsc(source, finder);
 }
 
 static void find_ref_cycles(struct finder *finder,
@@ -152,29 +142,7 @@ static void find_ref_cycles(struct finder *finder,
                                        kind->pmu_type << PERF_PMU_TYPE_SHIFT};
   add_event(source, &event);
   source->pinned = true;
-  choose_divisor(source, finder);
-}
-
-static void find_event(struct finder *finder, const char *text) {
-  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
-  if (!source->available)
-    return;
-  if (text == NULL) {
-    source_set_unavailable(source, "no event is configured");
-    return;
-  }
-  source->available =
-      add_named_event(source, finder, text, source->reason) >= 0;
-  if (!source->available)
-    return;
-  const char *slash = strchr(text, '/');
-  if (slash != NULL)
-    snprintf(source->pmu, sizeof(source->pmu), "%.*s", (int)(slash - text),
-             text);
-  source->pinned = true;
-  if (strstr(text, CNT_CYCLES) != NULL)
-    source->base_frequency_hz = finder->options->machine->system_counter_hz;
-  choose_divisor(source, finder);
+  divide_by_tsc(source, finder);
 }
 
 /* Adds a source for the event cnt_cycles of one PMU if the PMU provides this
@@ -184,31 +152,32 @@ static void find_event(struct finder *finder, const char *text) {
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct finder *finder = argument;
   const struct machine *machine = finder->options->machine;
-  char event[320], text[64];
+  struct perf_event event;
+  char ignored[WHY_SIZE];
   /* The last two places in sources[] are reserved for the sources bpf and
    * idle. */
   if (finder->len == SOURCES_MAX - 2 ||
-      machine_read(machine, text, sizeof(text),
-                   PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu) < 0)
+      perf_event_find(&event, pmu, "cnt_cycles", machine, ignored) != 0)
     return;
-  snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
-  find_event(finder, event);
-  finder->sources[finder->len - 1].must_be_proven = true;
+  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
+  add_event(source, &event);
+  snprintf(source->pmu, sizeof(source->pmu), "%s", pmu);
+  source->pinned = source->must_be_proven = true;
+  source->base_frequency_hz = machine->system_counter_hz;
 }
 
-/* Adds a source for the configured event or, if no event is configured, for
- * the event cnt_cycles of each PMU that provides it. */
 static void find_events(struct finder *finder) {
   const struct engine_options *options = finder->options;
   const struct machine *machine = options->machine;
   int len = finder->len;
-  if (options->event == NULL && options->hardware &&
-      (options->source == SOURCE_AUTO || options->source == SOURCE_EVENT) &&
-      machine->system_counter_hz > 0)
+  if (options->hardware && machine->system_counter_hz > 0)
     machine->list_directory(machine->context, PMU_FOLDER, find_cnt_cycles,
                             finder);
-  if (finder->len == len)
-    find_event(finder, options->event);
+  if (finder->len > len)
+    return;
+  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
+  if (source->available)
+    source_set_unavailable(source, "no PMU of this machine has cnt_cycles");
 }
 
 /* Adds the source for the bpf source. It is unavailable until the engine has
@@ -273,80 +242,12 @@ void sources_find_cores(struct source sources[], int len,
 }
 
 /* ---------------------------------------------------------------------------
- * Descriptors
- */
-
-/* Returns how many more counters are needed so that every core can use the best
- * source of this machine. */
-static long counters_wanted(const struct engine *engine) {
-  int most = 0;
-  for (int i = 0; i < engine->sources_len; i++)
-    if (engine->sources[i].available &&
-        engine->sources[i].proof != PROOF_REFUTED &&
-        engine->sources[i].events_len > most)
-      most = engine->sources[i].events_len;
-  long wanted = 0;
-  engine_for_each_online(core, engine) {
-    if (engine_allowed_sources(engine, core) == ~0U)
-      wanted += most - core->group.events_len;
-  }
-  return wanted;
-}
-
-static void find_room(struct engine *engine) {
-  const struct machine *machine = engine->options.machine;
-  struct perf_room *room = &engine->room;
-  if (room->computed)
-    return;
-  room->computed = true;
-  room->left = machine->perf_room(machine->context, room->wanted,
-                                  engine->options.raise_limit);
-  room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
-}
-
-/* Reserves a descriptor for each of `counters` counters. Returns 0, or -EMFILE
- * if too few are left. */
-static int reserve_descriptors(struct engine *engine, int counters) {
-  find_room(engine);
-  if (engine->room.left < counters)
-    return -EMFILE;
-  engine->room.left -= counters;
-  return 0;
-}
-
-static void say_short_of_descriptors(struct engine *engine) {
-  const struct perf_room *room = &engine->room;
-  if (room->computed && condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS,
-                                         room->missing > 0))
-    engine_say(engine, JOURNAL_WARNING,
-               "some cores have no hardware counter, because too few "
-               "descriptors would be left for the rest of this process; raise "
-               "its limit on open files by %ld (LimitNOFILE= under systemd)",
-               room->missing);
-}
-
-static void say_no_frequency(struct engine *engine) {
-  bool is_missing = engine->options.frequency;
-  for (int i = 0; i < engine->sources_len; i++)
-    is_missing &= !engine->sources[i].available || engine->sources[i].aperf < 0;
-  if (condition_begins(engine, CONDITION_NO_FREQUENCY, is_missing))
-    engine_say(engine, JOURNAL_INFO,
-               "the frequency of cores is unavailable: only the source mperf "
-               "can count it, with the event msr/aperf/");
-}
-
-void counter_begin(struct engine *engine) {
-  engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
-}
-
-void counter_say(struct engine *engine) {
-  say_short_of_descriptors(engine);
-  say_no_frequency(engine);
-}
-
-/* ---------------------------------------------------------------------------
  * Opening and computing
  */
+
+/* A group that had its counters for less of its window than this shared them.
+ */
+#define OWN_SHARE 0.99
 
 int source_open(const struct source *source, struct perf_group *group,
                 const struct machine *machine, int core, bool pinned) {
@@ -356,22 +257,25 @@ int source_open(const struct source *source, struct perf_group *group,
 
 /* Opens the counter group and reads it once, because a group that can be opened
  * but not read would be chosen, announced and given up again at every attempt.
- * A pinned group that did not receive its counter (-EBUSY) is accepted, because
- * read_failed handles that error. */
+ */
 int counter_open(struct engine *engine, const struct core *core,
                  struct source *source, struct perf_group *group) {
   struct perf_reading reading;
-  int status = reserve_descriptors(engine, source->events_len);
-  if (status == 0)
-    status = source_open(source, group, engine->options.machine, core->number,
-                         source->pinned);
+  int status = source_open(source, group, engine->options.machine, core->number,
+                           source->pinned);
   if (status == 0) {
     status = perf_group_read(group, &reading);
-    if (status == 0 || status == -EBUSY)
+    if (status == 0)
       return 0;
     perf_group_close(group);
   }
   perf_explain(source->reason, sizeof(source->reason), status);
+  if (status == -EMFILE &&
+      condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS, true))
+    engine_say(engine, JOURNAL_WARNING,
+               "some cores have no hardware counter, because too few "
+               "descriptors would be left for the rest of this process; raise "
+               "its limit on open files (LimitNOFILE= under systemd)");
   return status;
 }
 
@@ -384,26 +288,20 @@ static double counted(const struct perf_reading *from,
 }
 
 int source_window(const struct source *source, const struct perf_reading *from,
-                  const struct perf_reading *to, struct core_totals *growth,
-                  double *running) {
+                  const struct perf_reading *to, struct core_totals *growth) {
   if (to->time_enabled_ns <= from->time_enabled_ns)
     return -ESTALE;
-  if (to->time_running_ns <= from->time_running_ns)
-    return -EAGAIN;
   double wall_ns = (double)(to->time_enabled_ns - from->time_enabled_ns);
   double running_ns = (double)(to->time_running_ns - from->time_running_ns);
   double unhalted = counted(from, to, 0);
   double tsc = counted(from, to, source->tsc);
-  /* The TSC is counted in the same group, only while the other counters run, so
-   * its count is not scaled. */
   double base =
-      source->tsc >= 0 ? tsc : source->base_frequency_hz * running_ns / 1e9;
-  if (!(base > 0))
-    return -EAGAIN;
-  *running = running_ns / wall_ns;
+      source->tsc >= 0 ? tsc : source->base_frequency_hz * wall_ns / 1e9;
+  if (running_ns < OWN_SHARE * wall_ns || !(base > 0))
+    return -EBUSY;
   growth->wall = wall_ns;
   growth->unhalted = unhalted / base * wall_ns;
-  growth->base_cycles = base / *running;
+  growth->base_cycles = base;
   growth->base_wall = wall_ns;
   growth->mperf = source->aperf >= 0 ? unhalted : 0;
   growth->aperf = counted(from, to, source->aperf);
@@ -411,16 +309,13 @@ int source_window(const struct source *source, const struct perf_reading *from,
 }
 
 static void bounds_counter(struct core_totals *growth,
-                           const struct source *source, double running,
-                           double tsc_change) {
+                           const struct source *source, double tsc_change) {
   double wall = growth->wall, unhalted = growth->unhalted;
   double low = source->rate_low > 0 ? source->rate_low : SOURCE_RATE_MIN;
   double high = source->rate_high > 0 ? source->rate_high : SOURCE_RATE_MAX;
-  growth->over = (1 - running) * unhalted +
-                 fmax(unhalted - unhalted / high, 0) + tsc_change * wall;
-  growth->under = (1 - running) * (wall - unhalted) +
-                  fmax(fmin(unhalted / low, wall) - unhalted, 0) +
-                  tsc_change * wall;
+  growth->over = fmax(unhalted - unhalted / high, 0) + tsc_change * wall;
+  growth->under =
+      fmax(fmin(unhalted / low, wall) - unhalted, 0) + tsc_change * wall;
   growth->end_over = growth->end_under = COUNTER_SKEW_NS;
 }
 
@@ -439,61 +334,21 @@ static double tsc_change(struct core *core, const struct source *source) {
  * Reading
  */
 
-/* Closes a group that no longer works, opens it again and reads it, so that the
- * next sample produces a load. */
-static int reopen(struct engine *engine, struct core *core, bool pinned,
-                  struct source_reading *reading) {
-  struct source *source = &engine->sources[core->source_index];
-  perf_group_close(&core->group);
-  engine->counts.reopens++;
-  engine->counts.windows_discarded++;
-  core->reading_time_ns = 0;
-  int status = source_open(source, &core->group, engine->options.machine,
-                           core->number, pinned);
-  return status == 0 ? counter_read(engine, core, reading) : status;
-}
-
-/* Handles a failed reading. If another user of the PMU has taken the
- * counter of a pinned group (-EBUSY), reopens the group without pinning it. The
- * group then shares counters, and its readings are scaled. */
-static int read_failed(struct engine *engine, struct core *core, int status,
-                       struct source_reading *reading) {
-  struct source *source = &engine->sources[core->source_index];
-  if (status == -EBUSY && core->group.pinned) {
-    if (condition_begins(engine, CONDITION_COUNTERS_SHARED, true))
-      engine_say(engine, JOURNAL_NOTICE,
-                 "core %d: %s lost its counter to another user of the PMU; "
-                 "from now on, counters already in use are shared, and their "
-                 "readings are scaled",
-                 core->number, source_name(source->kind));
-    return reopen(engine, core, false, reading);
-  }
-  if (status == -ESTALE && core->reading_time_ns > 0) {
-    reading->was_offline = true;
-    return reopen(engine, core, core->group.pinned, reading);
-  }
-  snprintf(source->reason, sizeof(source->reason),
-           "it could not be read on core %d: %s", core->number,
-           strerror(-status));
-  return status;
-}
-
 int counter_read(struct engine *engine, struct core *core,
                  struct source_reading *reading) {
-  const struct source *source = &engine->sources[core->source_index];
+  struct source *source = &engine->sources[core->source_index];
   int status = perf_group_read(&core->group, &reading->counter);
   reading->time_ns = machine_now_ns(engine->options.machine, CLOCK_MONOTONIC);
   reading->off_ns = COUNTER_SKEW_NS;
-  if (status == 0 && core->reading_time_ns > 0) {
+  if (status == 0 && core->reading_time_ns > 0)
     status = source_window(source, &core->reading, &reading->counter,
-                           &core->sample.growth, &core->multiplexed);
-    reading->starved = status == -EAGAIN;
-  }
-  if (reading->starved)
-    core->multiplexed = 0;
-  else if (status != 0)
-    return read_failed(engine, core, status, reading);
-  return 0;
+                           &core->sample.growth);
+  if (status != 0)
+    snprintf(source->reason, sizeof(source->reason),
+             "it could not be read on core %d: %s", core->number,
+             status == -EBUSY ? "other users of the PMU hold its counters"
+                              : strerror(-status));
+  return status;
 }
 
 void counter_keep(struct engine *engine, struct core *core,
@@ -502,7 +357,7 @@ void counter_keep(struct engine *engine, struct core *core,
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
   if (sample->end_ns > 0) {
-    bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
+    bounds_counter(growth, source, tsc_change(core, source));
     sample->progress_ns = growth->wall;
     sample->monotonic_ns = (double)(reading->time_ns - sample->begin_ns);
     double missing_ns = sample->monotonic_ns - growth->wall;

@@ -3,6 +3,8 @@
 
 #include "cpuidle.h"
 
+#include <errno.h>
+#include <linux/btf.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +33,8 @@
 
 #define BTF_SIZE ((size_t)8 << 20) /* as large as it usually is at most */
 
-/* Searches the kernel's type information for the names of structure members. A
- * NUL precedes and ends each name. */
+/* Searches the strings of the kernel's type information, its last section, for
+ * the names of structure members. A NUL precedes and ends each name. */
 static void find_kernel_members(struct engine *engine) {
   static const char *const names[KERNEL_MEMBERS] = {
       [KERNEL_IDLE_STEALTIME] = "\0idle_stealtime",
@@ -45,9 +47,14 @@ static void find_kernel_members(struct engine *engine) {
     return;
   ssize_t length = machine_read_long(engine->options.machine,
                                      "/sys/kernel/btf/vmlinux", &btf, &size);
-  for (int i = 0; i < KERNEL_MEMBERS && length > 0; i++)
-    engine->kernel_has[i] =
-        memmem(btf, (size_t)length, names[i], strlen(names[i] + 1) + 2) != NULL;
+  const struct btf_header *header = (const void *)btf;
+  size_t end = length > (ssize_t)sizeof(*header) ? (size_t)length : 0,
+         begin = 0;
+  if (end > 0)
+    begin = header->hdr_len + header->str_off;
+  for (int i = 0; i < KERNEL_MEMBERS && begin < end; i++)
+    engine->kernel_has[i] = memmem(btf + begin, end - begin, names[i],
+                                   strlen(names[i] + 1) + 2) != NULL;
   free(btf);
 }
 
@@ -66,17 +73,19 @@ static void find_tick(struct engine *engine) {
              idle->reason);
 }
 
+/* The list of all events is read, because the kernel goes through all events
+ * for each folder of them, too. */
 bool idle_is_traced(const struct engine *engine) {
-  static const char *const files[] = {"events/power/enable",
-                                      "events/sched/enable",
-                                      "events/irq/enable", "current_tracer"};
+  static const char *const files[][2] = {{"set_event", ""},
+                                         {"current_tracer", "nop\n"}};
   const struct machine *machine = engine->options.machine;
   char text[16];
-  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-    if (machine_read(machine, text, sizeof(text), "/sys/kernel/tracing/%s",
-                     files[i]) > 0 &&
-        text[0] != '0' && strcmp(text, "nop\n") != 0)
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    ssize_t length = machine_read(machine, text, sizeof(text),
+                                  "/sys/kernel/tracing/%s", files[i][0]);
+    if ((length > 0 || length == -EFBIG) && strcmp(text, files[i][1]) != 0)
       return true;
+  }
   return engine->options.hardware && machine->clocks->tracers() > 0;
 }
 
@@ -112,21 +121,6 @@ bool engine_steal_is_unknown(const struct engine *engine) {
  * /proc/stat
  */
 
-/* Reports cores whose rows in /proc/stat are unreadable. Other cores are not
- * affected. */
-static void say_unreadable_rows(struct engine *engine) {
-  const struct core_set *unreadable = &engine->stat.unreadable;
-  bool any = core_set_next(unreadable, -1) >= 0;
-  if (condition_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
-    char list[128];
-    core_set_format(unreadable, list, sizeof(list));
-    engine_say(engine, JOURNAL_WARNING,
-               "/proc/stat has no readable row for %s %s: figures that need "
-               "/proc/stat are missing there",
-               core_set_count(unreadable) == 1 ? "core" : "cores", list);
-  }
-}
-
 /* Where no column moves for this long, none will: in a sandbox, such as gVisor,
  * the file may contain zeros only. */
 #define STILL_MAX_NS (5 * NS_PER_S / 2)
@@ -144,9 +138,7 @@ static bool stands_still(struct engine *engine) {
 }
 
 static bool same_cores(const struct engine *engine) {
-  struct core_set rows = engine->stat.cores;
-  core_set_union(&rows, &engine->stat.unreadable);
-  return core_set_equal(&rows, &engine->topology.online);
+  return core_set_equal(&engine->stat.cores, &engine->topology.online);
 }
 
 /* Writes to `text` why /proc/stat, whose reading ended with `status`, cannot be
@@ -193,11 +185,9 @@ int idle_begin(struct engine *engine) {
   if (!engine->stat_valid || !idle->available)
     memcpy(idle->reason, trouble, sizeof(trouble));
   idle->available = engine->stat_valid;
-  if (status != 0)
-    return status;
-  engine->idle_misses = engine_softirq_is_idle(engine);
-  say_unreadable_rows(engine);
-  return 0;
+  if (status == 0)
+    engine->idle_misses = engine_softirq_is_idle(engine);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -245,7 +235,10 @@ static void read_polled(struct engine *engine, struct core *core) {
   core->polled_ns = polled_ns;
 }
 
-double idle_halts(const struct engine *engine, struct core *core) {
+/* Returns at most how often the core halted in the window of the columns. */
+static double idle_halts(const struct engine *engine, struct core *core) {
+  const struct machine *machine = engine->options.machine;
+  const struct procstat *stat = &engine->stat;
   const struct core_sample *sample = &core->sample;
   uint64_t before = core->halts, before_ns = core->halts_ns;
   /* A halt ends with an interrupt or, if the core monitors its run queue, with
@@ -253,17 +246,23 @@ double idle_halts(const struct engine *engine, struct core *core) {
   double wakes = sample->interrupts + sample->switches;
   if (wakes <= HALTS_FEW * sample->growth.stat_wall || !engine->options.bounds)
     return wakes;
-  bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
-                                    core->number, &core->driver) == 0;
-  core->halts_ns = known ? engine->stat.time_ns : 0;
+  bool known = cpuidle_read_entries(&core->halts, machine, core->number,
+                                    &core->driver) == 0;
+  core->halts_ns = known ? stat->time_ns : 0;
   if (!known) /* without an idle driver, only MWAIT monitors */
     return engine->topology.monitors ? wakes : sample->interrupts;
   if (core->halts <
       before) /* the driver counts anew, and perhaps more states */
     core->driver.states_max = CPUIDLE_STATES_MAX;
-  if (before_ns != sample->stat_begin_ns || core->halts < before)
-    return wakes;
-  return fmin(wakes, (double)(core->halts - before));
+  if (before_ns == sample->stat_begin_ns && core->halts >= before)
+    wakes = fmin(wakes, (double)(core->halts - before));
+  /* Halts since the columns were read belong to the next window. */
+  double late_ns =
+      (double)(machine_now_ns(machine, CLOCK_MONOTONIC) - stat->time_ns) +
+      (double)stat->bracket_ns / 2;
+  core->halts -=
+      (uint64_t)fmin((double)core->halts, late_ns / engine->blind_ns);
+  return wakes;
 }
 
 static void set_base(struct engine *engine, struct core *core,
@@ -410,13 +409,16 @@ static void bounds_idle(struct core_totals *growth, struct engine *engine,
                 (core->sample.filled &&
                  engine_source(engine, SOURCE_IDLE)->proof != PROOF_PROVEN);
   growth->stolen = apart ? 0 : growth->stat_steal;
-  growth->end_over = off_ns + (2 + steal + core_is_stolen_from(engine, core)) *
-                                  COLUMN_RESOLUTION_NS;
+  growth->end_over = off_ns;
   growth->end_under = off_ns;
   if (apart && steal)
     growth->end_under += carry_after(growth, core) + COLUMN_RESOLUTION_NS;
   if (core->driver.polls)
     bounds_polled(growth, core, apart);
+  if (engine->topology.may_be_virtual)
+    growth->end_lacks = growth->end_over + TICK_REST_NS;
+  growth->end_over +=
+      (2 + steal + core_is_stolen_from(engine, core)) * COLUMN_RESOLUTION_NS;
   if (unsure)
     growth->over = growth->unhalted;
   growth->under = engine->idle_misses || unsure

@@ -8,8 +8,8 @@ static const char *const source_names[] = {
     "auto", "none", "mperf", "ref-cycles", "event", "bpf", "idle", NULL};
 static const char *const proof_names[] = {"pending", "proven", "unproven",
                                           "tick-sampled", "refuted"};
-static const char *const isolated_cores_names[] = {"idle", "bpf", "hardware",
-                                                   "skip", NULL};
+const char *const isolated_cores_names[] = {"idle", "bpf", "hardware", "skip",
+                                            NULL};
 
 static int index_of(const char *const *names, const char *text) {
   for (int i = 0; names[i] != NULL; i++)

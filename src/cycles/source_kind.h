@@ -10,7 +10,7 @@ enum source_kind {
   SOURCE_NONE = -1,
   SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
   SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
-  SOURCE_EVENT,      /* a configured perf event */
+  SOURCE_EVENT,      /* cnt_cycles of arm64: stops in WFI */
   /* 1 - halted time / wall time, from an idle clock in the kernel. */
   SOURCE_BPF,
   SOURCE_IDLE, /* 1 - (idle + iowait) / wall time, from /proc/stat */
@@ -43,6 +43,8 @@ const char *proof_name(enum proof proof);
 static inline bool source_is_counter(enum source_kind source) {
   return source >= 0 && source < SOURCE_BPF;
 }
+
+extern const char *const isolated_cores_names[]; /* the last is NULL */
 
 /* Parse the names that the configuration uses. Return 0 or -EINVAL. */
 int source_parse(enum source_kind *source, const char *text);

@@ -42,23 +42,15 @@ void topology_read_isolated(struct topology *topology,
 }
 
 bool topology_any_isolated(const struct topology *topology) {
-  struct core_set isolated = topology->isolated;
-  core_set_intersect(&isolated, &topology->online);
-  return core_set_next(&isolated, -1) >= 0;
+  uint64_t both = 0;
+  for (size_t i = 0; i < CORES_MAX / 64; i++)
+    both |= topology->isolated.word[i] & topology->online.word[i];
+  return both != 0;
 }
 
 /* ---------------------------------------------------------------------------
- * Packages, siblings and nodes
+ * Siblings and nodes
  */
-
-/* Returns the package of a core, or -1 if unknown. */
-static int read_package(const struct machine *machine, int core) {
-  uint64_t package;
-  bool known = machine_read_u64(
-                   machine, &package,
-                   CPU_FOLDER "/cpu%d/topology/physical_package_id", core) == 0;
-  return known && package <= INT32_MAX ? (int)package : -1;
-}
 
 /* Returns the core number of the next hardware thread of the same physical
  * core, or -1 if the core has only one thread or
@@ -129,8 +121,7 @@ static void read_flags(struct topology *topology,
  */
 
 static int reserve(struct topology *topology, int cores_len) {
-  int **const arrays[] = {&topology->node, &topology->package,
-                          &topology->sibling};
+  int **const arrays[] = {&topology->node, &topology->sibling};
   for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
     if (!array_resize(arrays[i], (size_t)cores_len, sizeof(*arrays[i][0])))
       return -ENOMEM;
@@ -151,7 +142,6 @@ int topology_refresh(struct topology *topology, const struct machine *machine) {
   for (int core = 0; core < topology->cores_len; core++) {
     bool online = core_set_has(&topology->online, core);
     topology->node[core] = -1;
-    topology->package[core] = online ? read_package(machine, core) : -1;
     topology->sibling[core] =
         online ? read_sibling(machine, core, topology->cores_len) : -1;
   }
@@ -174,7 +164,6 @@ int topology_read(struct topology *topology, const struct machine *machine) {
 
 void topology_free(struct topology *topology) {
   free(topology->node);
-  free(topology->package);
   free(topology->sibling);
   *topology = (struct topology){0};
 }

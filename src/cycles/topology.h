@@ -2,7 +2,7 @@
 #ifndef PERCORE_TOPOLOGY_H
 #define PERCORE_TOPOLOGY_H
 
-#include "core_set.h"
+#include "base/core_set.h"
 #include "machine.h"
 
 struct topology {
@@ -19,7 +19,6 @@ struct topology {
   int cores_len;   /* the highest possible core number + 1 */
   /* Indexed by core number; -1 where unknown. */
   int *node;
-  int *package;
   /* The next hardware thread of the same physical core; the last is followed by
    * the first. */
   int *sibling;

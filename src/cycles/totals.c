@@ -38,6 +38,18 @@ static double between(double least, double value, double most) {
   return fmin(fmax(value, least), most);
 }
 
+/* Returns how far `unhalted` may be too large at the end of a window, because
+ * columns are truncated or because of a pause. */
+static double end_over(const struct core_totals *from,
+                       const struct core_totals *to) {
+  double lacks = to->lacks - from->lacks + to->end_lacks;
+  for (int i = 0; i < PROCSTAT_STEAL && to->end_lacks > 0; i++)
+    if (to->stat_ns[i] > from->stat_ns[i] &&
+        (to->lacks_idle || (i != PROCSTAT_IDLE && i != PROCSTAT_IOWAIT)))
+      lacks += COLUMN_RESOLUTION_NS;
+  return fmax(to->end_over, lacks);
+}
+
 struct bounds bounds_of(const struct core_totals *from,
                         const struct core_totals *to) {
   double load = engine_load(from, to);
@@ -51,8 +63,7 @@ struct bounds bounds_of(const struct core_totals *from,
       to->stat_ns[PROCSTAT_IOWAIT] == from->stat_ns[PROCSTAT_IOWAIT])
     from_over -= COLUMN_RESOLUTION_NS;
   double low = unhalted - (to->stolen - from->stolen) -
-               (to->over - from->over) - to->end_over - from->end_under -
-               fmax(to->lacks - from->lacks + to->end_lacks, 0);
+               (to->over - from->over) - end_over(from, to) - from->end_under;
   double high = unhalted + (to->under - from->under) + unknown + to->end_under +
                 from_over;
   return (struct bounds){.low = between(0, low / span, load),

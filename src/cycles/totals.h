@@ -19,9 +19,8 @@
  *
  * What each source adds, where W is the wall time of the window:
  *
- * Counters. A group that ran for a share r of W measured r U; the rest may have
- * been busy or halted: over = (1 - r) U, under = (1 - r) (W - U). The counter
- * runs between rate_low and rate_high times as fast as its divisor, as its
+ * Counters. A group that shares its counters is not used. The counter runs
+ * between rate_low and rate_high times as fast as its divisor, as its
  * proof has measured: over = U - U / rate_high, under = U / rate_low - U. If
  * the rate of the TSC changed from R to R' per ns of wall time since the last
  * window, because this machine was migrated, the counts before and after the
@@ -33,10 +32,11 @@
  * bracket. Of each of H halts, BLIND_INSTRUCTIONS are outside of the programs:
  * under = blind_ns H, and end_under has the time since the columns were read,
  * whose halts are not known yet. A core does not halt while its time is stolen:
- * stolen = steal, which is truncated to 10 ms. Where a hypervisor has ever stolen
- * time, end_over thus has 10 ms more, and the time since the columns were read;
- * while they are missing, all time may be stolen. Where no steal has been
- * reported, stolen = U while columns are missing and the machine may be virtual.
+ * stolen = steal, which is truncated to 10 ms. Where a hypervisor has ever
+ * stolen time, end_over thus has 10 ms more, and the time since the columns
+ * were read; while they are missing, all time may be stolen. Where no steal has
+ * been reported, stolen = U while columns are missing and the machine may be
+ * virtual.
  *
  * idle. U = W - idle - iowait, and without idle_stealtime, idle time may
  * include steal: stolen = steal. With idle_stealtime, U = W - idle - iowait -
@@ -55,9 +55,9 @@
  * where idle time that is not proven stands in for another source, also over =
  * U. Otherwise, idle time includes what the idle loop itself needs before and
  * after a halt, 1 to 6.5 us: under = min(8 us H, W - U); 16 us while steal was
- * seen in the last minute, three times as much if something is seen to trace the
- * idle loop (idle_is_traced). H is at least the number of the core's halts: the
- * number of interrupts and context switches of all cores. If 8 us H is then
+ * seen in the last minute, three times as much if something is seen to trace
+ * the idle loop (idle_is_traced). H is at least the number of the core's halts:
+ * the number of interrupts and context switches of all cores. If 8 us H is then
  * more than 1 % of W and engine_options.bounds is set, H is instead the number
  * of times that the core has entered an idle state, which its idle driver
  * counts. Without a driver, only interrupts end a halt, unless the processor
@@ -65,14 +65,19 @@
  *
  * Pauses. If a virtual machine is paused while its clock goes on, its columns
  * lack that time, unless the core was idle. Columns may also lack work that the
- * tick does not see: lacks = W - the sum of the columns, by bpf plus what the
- * idle loop needs. The pause is at most the growth of `lacks` over the window,
- * and of bpf, whose U has no columns that err as those of `lacks`, 30 ms and
- * the time since the columns were read:
+ * tick does not see: lacks = W - the sum of the columns. A pause is at most the
+ * growth of `lacks` over the window, and 10 ms for each column that has grown:
+ * a truncated column that has not grown makes `lacks` too large at most. The
+ * errors of idle time, by idle, and of steal are not part of it, because they
+ * cancel in U less `lacks`. So U is too large by end_over or, in a pause, by
+ * what the columns lack:
  *
- *   low -= max(0, dlacks + B.end_lacks)
+ *   low = dU - dstolen - dover - A.end_under -
+ *         max(B.end_over, dlacks + B.end_lacks + 10 ms for each of the columns)
  *
- * The bounds do not include a pause while the tick counted too much.
+ * where end_lacks has the bracket of the read, TICK_REST_NS and, by bpf, the
+ * time since the columns were read. The bounds do not include a pause while the
+ * tick counted too much.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include
@@ -83,6 +88,7 @@
 #include "procstat.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The columns of /proc/stat are truncated to a multiple of this. */
@@ -98,6 +104,10 @@
  * emulated. */
 #define BLIND_INSTRUCTIONS 1000
 #define BLIND_INSTRUCTION_NS 2
+
+/* If one column counts all work, the tick has yet to count up to this much more
+ * than COLUMN_RESOLUTION_NS: 8 + 4 ms at 250 Hz. */
+#define TICK_REST_NS 2e6
 
 /* What the idle loop needs around each halt, with a margin. */
 #define IDLE_LOOP_NS 8e3
@@ -115,10 +125,15 @@ struct core_totals {
   double stolen;      /* upper bound of stolen time within `unhalted` */
   double over, under; /* other errors of `unhalted`: see bounds_of */
   /* How much less than wall time the columns account for; negative if they
-   * account for more. Only of windows that may contain a pause. */
+   * account for more. Only of windows that may contain a pause: columns and the
+   * idle clock do not tell it from work. */
   double lacks;
-  double end_lacks; /* at most this much is missing in it; not a sum */
-  double unknown;   /* time since the first window that is not in `wall` */
+  /* Of the last reading, not sums: how far `unhalted` less `lacks` may be from
+   * the truth (0: no pause is possible), but for columns that are truncated;
+   * and whether these include those of idle time. */
+  double end_lacks;
+  bool lacks_idle;
+  double unknown; /* time since the first window that is not in `wall` */
   double end_over, end_under; /* of the last reading; not sums: see bounds_of */
   uint64_t stat_epoch;        /* like epoch, for the stat_ members */
   double stat_wall;

@@ -278,11 +278,6 @@ static bool enter_row(struct look *look, size_t number, bool from_zero) {
   return true;
 }
 
-static bool must_end(const struct map_publisher *publisher) {
-  const struct map_publisher_options *options = &publisher->options;
-  return options->must_end != NULL && options->must_end(options->context);
-}
-
 /* True if the map is a large array without row names and all values are 0. */
 static bool is_unused(const struct map_feed *feed, const void *values) {
   const struct map *map = &feed->map;
@@ -310,7 +305,8 @@ static bool read_entry(void *context, const void *key, const void *values) {
   struct look *look = context;
   struct map_feed *feed = look->feed;
   struct map_known *known = &feed->known;
-  if (must_end(feed->publisher))
+  const struct map_publisher_options *options = &feed->publisher->options;
+  if (options->must_end != NULL && options->must_end(options->context))
     return false;
   long found = map_known_find(known, key);
   if (found < 0 &&
@@ -369,8 +365,6 @@ void map_feed_read(struct map_feed *feed) {
   settle(&look);
   if (look.failed)
     snprintf(why, sizeof(why), "out of memory; it is read again");
-  else if (status > 0 && !must_end(feed->publisher))
-    snprintf(why, sizeof(why), "it has too many entries to read one by one");
   else if (complete && look.full)
     snprintf(why, sizeof(why),
              "it has more entries than rows; raise MaxRows to count them all");

@@ -45,9 +45,9 @@ struct map_feed {
 struct map_publisher {
   struct map_publisher_options options;
   struct percore_region *region;
-  int cores[MAP_CORES_MAX]; /* numbers of the possible cores; known before the
+  int cores[CORES_MAX]; /* numbers of the possible cores; known before the
                                region is created */
-  percore_slot_t slots[MAP_CORES_MAX];
+  percore_slot_t slots[CORES_MAX];
   size_t cores_len;
   struct map_feed *feeds;
   size_t len;

@@ -20,7 +20,6 @@ struct walk {
   uint32_t value_size;
   struct map_fields *fields; /* room for MAP_FIELDS_MAX */
   bool full;
-  char long_array[MAP_NAME_SIZE]; /* an array that is left out, or "" */
   int steps; /* parts of the type visited so far; STEPS_MAX limits the cost of
                 nested arrays */
 };
@@ -188,13 +187,9 @@ static void walk_array(struct walk *walk, const struct btf_type *type,
                        const struct place *place) {
   const struct btf_array *array = btf_tail(type);
   long size = btf_size(walk->types->btf, array->type);
-  if (size <= 1) /* arrays of bytes are skipped, because they hold text or data
-                  */
+  /* Arrays of bytes are skipped, because they hold text or data. */
+  if (size <= 1 || array->nelems > ELEMENTS_MAX)
     return;
-  if (array->nelems > ELEMENTS_MAX) {
-    snprintf(walk->long_array, sizeof(walk->long_array), "%s", place->name);
-    return;
-  }
   struct place element = *place;
   for (uint32_t i = 0; i < array->nelems; i++) {
     char index[16] = "";
@@ -307,14 +302,11 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
     array_resize(&fields->list, fields->len, sizeof(*fields->list));
     return 0;
   }
-  if (walk.long_array[0] != '\0')
-    return why_fails(
-        why, -ENOENT,
-        "array %s has more than %d elements, and no other member can be "
-        "read; name the elements to read with FieldAt",
-        walk.long_array, ELEMENTS_MAX);
   return why_fails(why, -ENOENT,
-                   "its values have no integer member with a name");
+                   "its values have no integer member with a name, and no "
+                   "array of at most %d integers; name what to read with "
+                   "FieldAt",
+                   ELEMENTS_MAX);
 }
 
 void map_fields_free(struct map_fields *fields) {

@@ -4,6 +4,8 @@ noinst_LTLIBRARIES += libmap.la
 libmap_la_SOURCES = \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/core_set.h \
+	src/base/file.h \
 	src/base/portable.h \
 	src/base/names.h \
 	src/base/utf8.h \

@@ -20,6 +20,7 @@
 #ifndef PERCORE_MAP_MAP_H
 #define PERCORE_MAP_MAP_H
 
+#include "base/core_set.h"
 #include "base/why.h"
 
 #include <linux/bpf.h>
@@ -28,7 +29,6 @@
 #include <stdint.h>
 
 #define MAP_ROW_NAME_SIZE 120 /* including the final NUL */
-#define MAP_CORES_MAX 8192
 #define MAP_POSSIBLE "/sys/devices/system/cpu/possible"
 
 struct map {
@@ -81,9 +81,8 @@ typedef bool map_entry_fn(void *context, const void *key, const void *values);
  * is added or deleted during the pass may or may not be read, and entries may
  * be read twice if others are deleted. The kernel locks each hash bucket while
  * it copies the bucket, so call this function no more often than needed.
- * Returns 0 after a complete pass, 1 if the pass ended early because `entry`
- * returned false or because the map has too many entries to read them one by
- * one, or a negative errno. */
+ * Returns 0 after a complete pass, 1 if `entry` returned false, or a negative
+ * errno. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[WHY_SIZE]);
 

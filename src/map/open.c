@@ -1,6 +1,7 @@
 #include "map.h"
 
 #include "base/bpf.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <linux/magic.h>
@@ -46,21 +47,15 @@ bool map_is_per_cpu(const struct bpf_map_info *info) {
  */
 
 size_t map_possible_cores(int *cores, size_t size) {
-  char text[4096] = "";
-  FILE *file = fopen(MAP_POSSIBLE, "re");
-  if (file != NULL) {
-    if (fgets(text, sizeof(text), file) == NULL)
-      text[0] = '\0';
-    fclose(file);
-  }
+  char text[4096];
+  struct core_set possible;
   size_t len = 0;
-  for (char *at = text; *at >= '0' && *at <= '9';) {
-    unsigned long first = strtoul(at, &at, 10), last = first;
-    if (*at == '-')
-      last = strtoul(at + 1, &at, 10);
-    for (; first <= last && first < MAP_CORES_MAX && len < size; first++)
-      cores[len++] = (int)first;
-    at += *at == ',';
+  if (file_read(text, sizeof(text), MAP_POSSIBLE) == 0 ||
+      core_set_parse(&possible, text) != 0)
+    return 0;
+  core_set_for_each(core, &possible) {
+    if (len < size)
+      cores[len++] = core;
   }
   return len;
 }
@@ -82,8 +77,8 @@ static int describe(struct map *map, char why[WHY_SIZE]) {
   map->stride = map->info.value_size;
   if (!map_is_per_cpu(&map->info))
     return 0;
-  int cores[MAP_CORES_MAX];
-  map->copies = (uint32_t)map_possible_cores(cores, MAP_CORES_MAX);
+  int cores[CORES_MAX];
+  map->copies = (uint32_t)map_possible_cores(cores, CORES_MAX);
   map->stride = (map->info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;

@@ -43,7 +43,7 @@ static bool create_region(struct map_publisher *publisher,
   char *why = line + used;
   size_t size = MAP_SAID_SIZE - (size_t)used;
   if (publisher->cores_len == 0)
-    publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
+    publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
   if (publisher->cores_len == 0) {
     snprintf(why, size, "cannot read the possible cores from " MAP_POSSIBLE);
     return false;

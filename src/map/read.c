@@ -7,13 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernel returns this error if the map has no batch operations. libc does
- * not define it. */
-#define ENOTSUPP 524
 /* The size of a batch in bytes, unless a single hash bucket needs more. */
 #define BATCH_BYTES (1 << 20)
 #define BATCH_BYTES_MAX (1 << 28)
-#define ONE_BY_ONE_MAX 10000
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
@@ -56,10 +52,6 @@ static bool deliver(struct batch *batch, uint32_t entries) {
   return true;
 }
 
-/* ---------------------------------------------------------------------------
- * In batches
- */
-
 /* Reads all entries in batches and returns the same results as map_read. The
  * kernel's cursor is an index, a bucket number or a key, so each of the two
  * cursor buffers must have room for a key. */
@@ -67,7 +59,7 @@ static int read_batches(struct batch *batch) {
   const struct bpf_map_info *info = &batch->map->info;
   char cursor[2][512];
   if (info->key_size > sizeof(cursor[0]))
-    return -ENOTSUPP;
+    return -E2BIG;
   for (uint32_t pass = 0;;) {
     union bpf_attr attr = {
         .batch = {.in_batch = pass == 0 ? 0 : (uintptr_t)cursor[pass % 2],
@@ -97,39 +89,6 @@ static int read_batches(struct batch *batch) {
   }
 }
 
-/* ---------------------------------------------------------------------------
- * One by one
- */
-
-/* Reads at most ONE_BY_ONE_MAX entries and returns the same results as
- * map_read. If the current key is deleted, the kernel starts again at the first
- * key, so without a limit the pass might never end. */
-static int read_one_by_one(struct batch *batch) {
-  const struct map *map = batch->map;
-  char *next = malloc(map->info.key_size);
-  if (next == NULL)
-    return -ENOMEM;
-  int status = 0;
-  for (uint32_t i = 0; status == 0; i++) {
-    union bpf_attr step = {.map_fd = (uint32_t)map->fd,
-                           .key = i == 0 ? 0 : (uintptr_t)batch->keys,
-                           .next_key = (uintptr_t)next};
-    if ((status = bpf_call(BPF_MAP_GET_NEXT_KEY, &step)) != 0)
-      break;
-    memcpy(batch->keys, next, map->info.key_size);
-    union bpf_attr look = {.map_fd = (uint32_t)map->fd,
-                           .key = (uintptr_t)batch->keys,
-                           .value = (uintptr_t)batch->values};
-    int found = bpf_call(BPF_MAP_LOOKUP_ELEM, &look);
-    if (found < 0 && found != -ENOENT)
-      status = found;
-    else if (i >= ONE_BY_ONE_MAX || (found == 0 && !deliver(batch, 1)))
-      status = 1;
-  }
-  free(next);
-  return status == -ENOENT ? 0 : status;
-}
-
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[WHY_SIZE]) {
   struct batch batch = {.map = map, .entry = entry, .context = context};
@@ -138,8 +97,6 @@ int map_read(const struct map *map, map_entry_fn *entry, void *context,
   int status = allocate(&batch, (uint32_t)MIN(capacity, map->info.max_entries));
   if (status == 0)
     status = read_batches(&batch);
-  if (status == -ENOTSUPP || status == -EINVAL || status == -ENOTSUP)
-    status = read_one_by_one(&batch);
   free_buffers(&batch);
   if (status < 0)
     snprintf(why, WHY_SIZE, "cannot read its entries: %s", strerror(-status));

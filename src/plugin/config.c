@@ -62,17 +62,11 @@ static bool is_group_name(const char *name) {
 static bool is_reserved_name(const char *name) {
   static const char *const whole[] = {"all", "isolated", "housekeeping",
                                       "self"};
-  static const char *const numbered[] = {"node", "package"};
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(whole); i++)
     if (strcasecmp(name, whole[i]) == 0)
       return true;
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(numbered); i++) {
-    size_t length = strlen(numbered[i]);
-    if (strncasecmp(name, numbered[i], length) == 0 && name[length] != '\0' &&
-        strspn(name + length, "0123456789") == strlen(name + length))
-      return true;
-  }
-  return false;
+  return strncasecmp(name, "node", 4) == 0 && name[4] != '\0' &&
+         name[4 + strspn(name + 4, "0123456789")] == '\0';
 }
 
 /* Returns the group with this name, which is added if it does not exist, or
@@ -151,35 +145,11 @@ static int read_sys_root(void *into, const struct config_option *option,
  * Options of <Load>
  */
 
-static int read_board(void *into, const struct config_option *option,
-                      const oconfig_item_t *item) {
-  static const char *const names[] = {
-      [BOARD_OFF] = "off", [BOARD_GROUP] = "group", [BOARD_ALL] = "all"};
-  struct config *config = into;
-  const char *name = config_one_string(item);
-  for (size_t i = 0; name != NULL && i < STATIC_ARRAY_SIZE(names); i++)
-    if (strcmp(name, names[i]) == 0) {
-      config->load.board = (enum board_readers)i;
-      return 0;
-    }
-  return config_option_refuse(option, item, NULL);
-}
-
 static int read_source(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
   struct config *config = into;
   const char *text = config_one_string(item);
   if (text == NULL || source_parse(&config->sampler.engine.source, text) != 0)
-    return config_option_refuse(option, item, NULL);
-  return 0;
-}
-
-static int read_isolated_cores(void *into, const struct config_option *option,
-                               const oconfig_item_t *item) {
-  struct config *config = into;
-  const char *text = config_one_string(item);
-  if (text == NULL ||
-      isolated_cores_parse(&config->sampler.engine.isolated_cores, text) != 0)
     return config_option_refuse(option, item, NULL);
   return 0;
 }
@@ -209,13 +179,20 @@ static const struct config_option load_options[] = {
          "one of \"auto\", \"mperf\", \"ref-cycles\", \"event\", \"bpf\", "
          "\"idle\""},
     {.key = "IsolatedCores",
-     .read = read_isolated_cores,
+     .read = config_word,
+     .words = isolated_cores_names,
+     .offset = AT(sampler.engine.isolated_cores),
      .allowed = "one of \"idle\", \"bpf\", \"hardware\", \"skip\""},
     CORES("AlsoIsolated", sampler.engine.also_isolated),
     NUMBER("SampleInterval", load.sample_interval_s, "a number of seconds",
            0.05, 60),
     {.key = "Board",
-     .read = read_board,
+     .read = config_word,
+     .words = (const char *const[]){[BOARD_OFF] = "off",
+                                    [BOARD_GROUP] = "group",
+                                    [BOARD_ALL] = "all",
+                                    NULL},
+     .offset = AT(load.board),
      .allowed = "\"group\", \"all\" or \"off\""},
     BOOLEAN("ReportPerCore", load.report_per_core),
     BOOLEAN("ReportHost", load.report_host),
@@ -286,8 +263,7 @@ void config_init(struct config *config) {
       .max_values = MAX_VALUES_DEFAULT,
       .max_memory = MAX_MEMORY_DEFAULT,
       .sampler = {.engine = {.source = SOURCE_AUTO,
-                             .isolated_cores = ISOLATED_CORES_IDLE,
-                             .raise_limit = true}},
+                             .isolated_cores = ISOLATED_CORES_IDLE}},
       .load = {.report_per_core = true,
                .report_host = true,
                .board = BOARD_GROUP},

@@ -55,10 +55,7 @@ bool config_has_values(const oconfig_item_t *item, int values) {
 }
 
 const char *config_one_string(const oconfig_item_t *item) {
-  return config_has_values(item, 1) &&
-                 item->values[0].type == OCONFIG_TYPE_STRING
-             ? item->values[0].value.string
-             : NULL;
+  return item->children_num == 0 ? config_block_name(item) : NULL;
 }
 
 static bool is_number(const oconfig_value_t *value,
@@ -119,6 +116,17 @@ int config_integer(void *into, const struct config_option *option,
     return config_option_refuse(option, item, NULL);
   *MEMBER(int, into, option) = (int)item->values[0].value.number;
   return 0;
+}
+
+int config_word(void *into, const struct config_option *option,
+                const oconfig_item_t *item) {
+  const char *text = config_one_string(item);
+  for (int i = 0; text != NULL && option->words[i] != NULL; i++)
+    if (strcasecmp(text, option->words[i]) == 0) {
+      *MEMBER(int, into, option) = i;
+      return 0;
+    }
+  return config_option_refuse(option, item, NULL);
 }
 
 int config_string(void *into, const struct config_option *option,

@@ -20,6 +20,7 @@ struct config_option {
   double min, max;     /* limits of a number */
   bool (*is_valid)(const char *text); /* true if the string is allowed */
   const struct config_option *block;  /* of a block: the options inside it */
+  const char *const *words;           /* of config_word; the last is NULL */
   /* Adds one of the strings that config_strings reads. Returns 0 or -1. */
   int (*add)(void *into, const struct config_option *option,
              const oconfig_item_t *item, const char *text);
@@ -47,6 +48,9 @@ int config_integer(void *into, const struct config_option *option,
     .allowed = what " from " #from " to " #to ", without quotes",              \
     .offset = offsetof(type, member)                                           \
   }
+/* Reads one of the words, in any case, into an int or an enum: its index. */
+int config_word(void *into, const struct config_option *option,
+                const oconfig_item_t *item);
 /* Reads a string that is_valid accepts. Stores a copy of it in a char * and
  * frees the string that the char * pointed to. */
 int config_string(void *into, const struct config_option *option,

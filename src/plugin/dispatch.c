@@ -2,6 +2,7 @@
 
 #include "put.h"
 
+#include "globals.h"
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -114,30 +115,15 @@ static const struct metric core_details[] = {
      WHEN(sampler.figures.softirq)},
 };
 
-static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
-                            const char *name) {
-  for (size_t i = 0; i < names_len; i++)
-    if (strcmp(names[i], name) == 0)
-      return true;
-  return false;
-}
-
 /* Puts the time in each idle state and how often the core entered it. The state
  * POLL is named idle_poll and not cstate_POLL, because the core spins in it, so
  * the time is part of the load. */
 static void put_cstates(struct out *out, const struct core_figures *core) {
-  char names[CPUIDLE_STATES_MAX][DATA_MAX_NAME_LEN];
-  size_t names_len = 0;
   for (int i = 0; i < core->cstates.states_len; i++) {
     const struct cpuidle_state *state = &core->cstates.state[i];
-    char *name = names[names_len];
-    if (state->poll && !cstate_is_known(names, names_len, "idle_poll"))
-      sstrncpy(name, "idle_poll", DATA_MAX_NAME_LEN);
-    else
-      snprintf(name, DATA_MAX_NAME_LEN, "cstate_%s", state->name);
-    if (cstate_is_known(names, names_len, name))
-      continue; /* an identifier must be unique */
-    names_len++;
+    char name[DATA_MAX_NAME_LEN] = "idle_poll";
+    if (!state->poll)
+      snprintf(name, sizeof(name), "cstate_%s", state->name);
     put_figure(out, "percent", name, core->residency[i], PERCENT);
     put_derive(&out->list, "operations", name, state->entries);
   }
@@ -162,20 +148,6 @@ static void put_softirq_kinds(struct out *out,
     put_figure(out, "percent", names[i], core->softirq.kind[i], PERCENT);
 }
 
-static void put_core_load(struct out *out, const struct core_figures *core) {
-  put_figure(out, "percent", "load", core->load, PERCENT);
-  put_figure(out, "percent", "room", core->room, PERCENT);
-}
-
-static void put_core_averages(struct out *out,
-                              const struct core_figures *core) {
-  put_load_averages(out, core->load_average, "", 1);
-  if (out->config->load.sample_interval_s > 0) {
-    put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
-    put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
-  }
-}
-
 static const char *const time_names[TIMES] = {
     [TIME_USER] = "user",       [TIME_NICE] = "nice",
     [TIME_SYSTEM] = "system",   [TIME_IRQ] = "irq",
@@ -183,33 +155,31 @@ static const char *const time_names[TIMES] = {
     [TIME_IOWAIT] = "iowait",
 };
 
-static void put_times(struct out *out, const struct core_figures *core) {
-  for (int i = 0; out->config->load.report_time && i < TIMES; i++)
+static void put_core(struct out *out, const struct core_figures *core) {
+  const struct config *config = out->config;
+  char number[16];
+  snprintf(number, sizeof(number), "%d", core->core);
+  put_subject(&out->list, PLUGIN_CORE, number);
+  put_figure(out, "percent", "load", core->load, PERCENT);
+  put_figure(out, "percent", "room", core->room, PERCENT);
+  put_load_averages(out, core->load_average, "", 1);
+  if (config->load.sample_interval_s > 0) {
+    put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
+    put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
+  }
+  for (int i = 0; config->load.report_time && i < TIMES; i++)
     put_figure(out, "percent", time_names[i], core->time[i], PERCENT);
-}
-
-static void put_core_details(struct out *out, const struct core_figures *core) {
   put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
-  if (out->config->sampler.figures.softirq)
+  if (config->sampler.figures.softirq)
     put_softirq_kinds(out, core);
-  if (out->config->sampler.figures.cstates)
+  if (config->sampler.figures.cstates)
     put_cstates(out, core);
 }
 
-static void for_each_core(struct out *out,
-                          void (*put_core)(struct out *,
-                                           const struct core_figures *)) {
-  if (!out->config->load.report_per_core)
-    return;
-  for (size_t i = 0; i < out->snapshot->cores_len; i++) {
-    const struct core_figures *core = &out->snapshot->cores[i];
-    if (!core->online)
-      continue;
-    char number[16];
-    snprintf(number, sizeof(number), "%d", core->core);
-    put_subject(&out->list, PLUGIN_CORE, number);
-    put_core(out, core);
-  }
+static void put_cores(struct out *out) {
+  for (size_t i = 0; i < out->snapshot->cores_len; i++)
+    if (out->snapshot->cores[i].online)
+      put_core(out, &out->snapshot->cores[i]);
 }
 
 /* ---------------------------------------------------------------------------
@@ -234,39 +204,11 @@ static void put_spread(struct out *out, const char *prefix, enum parts len,
   }
 }
 
-static void put_sets(struct out *out) {
-  const struct snapshot *snapshot = out->snapshot;
-  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
-    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
-    if (aggregate->cores_len == 0)
-      continue;
-    put_subject(&out->list, PLUGIN_HOST, aggregate->name);
-    put_spread(out, "load", MEAN_TO_STDDEV, &aggregate->load);
-    put_spread(out, "room", MEAN_AND_MIN, &aggregate->room);
-  }
-}
-
-static void put_host(struct out *out) {
-  const struct snapshot *snapshot = out->snapshot;
-  const struct host_figures *host = &snapshot->host;
-  if (!out->config->load.report_host)
-    return;
-  put_sets(out);
-  put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
-  put_load_averages(out, host->load_average, "", CORES_MAX);
-  put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
-  put_figure(out, "gauge", "hidden", host->hidden, POINTS);
-  if (snapshot->hypervisor)
-    put_figure(out, "percent", "steal", host->steal, PERCENT);
-}
-
 /* By default, only the classes of the host that tell why cores are full. */
-static void put_times_of(struct out *out,
-                         const struct aggregate_figures *aggregate,
-                         bool is_host) {
+static void put_times(struct out *out,
+                      const struct aggregate_figures *aggregate, bool is_host) {
   static const enum figures_time why[] = {TIME_USER, TIME_SYSTEM, TIME_IRQ,
                                           TIME_SOFTIRQ};
-  put_subject(&out->list, PLUGIN_HOST, aggregate->name);
   if (out->config->load.report_time)
     for (int time = 0; time < TIMES; time++)
       put_spread(out, time_names[time], MEAN_TO_STDDEV, &aggregate->time[time]);
@@ -275,11 +217,27 @@ static void put_times_of(struct out *out,
       put_spread(out, time_names[why[i]], MEAN, &aggregate->time[why[i]]);
 }
 
-static void put_set_times(struct out *out) {
+static void put_sets(struct out *out) {
   const struct snapshot *snapshot = out->snapshot;
-  if (out->config->load.report_host)
-    for (size_t i = 0; i < snapshot->aggregates_len; i++)
-      put_times_of(out, &snapshot->aggregates[i], i == 0);
+  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
+    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
+    put_subject(&out->list, PLUGIN_HOST, aggregate->name);
+    put_spread(out, "load", MEAN_TO_STDDEV, &aggregate->load);
+    put_spread(out, "room", MEAN_AND_MIN, &aggregate->room);
+    put_times(out, aggregate, i == 0);
+  }
+}
+
+static void put_host(struct out *out) {
+  const struct snapshot *snapshot = out->snapshot;
+  const struct host_figures *host = &snapshot->host;
+  put_sets(out);
+  put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
+  put_load_averages(out, host->load_average, "", CORES_MAX);
+  put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
+  put_figure(out, "gauge", "hidden", host->hidden, POINTS);
+  if (snapshot->hypervisor)
+    put_figure(out, "percent", "steal", host->steal, PERCENT);
 }
 
 /* ---------------------------------------------------------------------------
@@ -338,16 +296,6 @@ static void put_self(struct out *out, const struct dispatch *dispatch) {
  * A whole snapshot
  */
 
-static void put_all(struct out *out, const struct dispatch *dispatch) {
-  for_each_core(out, put_core_load);
-  put_host(out);
-  put_self(out, dispatch);
-  for_each_core(out, put_core_averages);
-  put_set_times(out);
-  for_each_core(out, put_times);
-  for_each_core(out, put_core_details);
-}
-
 bool dispatch_snapshot(struct dispatch *dispatch,
                        const struct snapshot *snapshot) {
   cdtime_t time = NS_TO_CDTIME_T(snapshot->time_ns);
@@ -365,8 +313,15 @@ bool dispatch_snapshot(struct dispatch *dispatch,
     if (snapshot->self.cores_by_source[source] > 0)
       dispatch->source_seen[source] = true;
 
-  struct out out = {
-      .config = dispatch->config, .snapshot = snapshot, .list = {.time = time}};
-  put_all(&out, dispatch);
+  /* collectd would look up the interval and copy the host for each value. */
+  struct out out = {.config = dispatch->config,
+                    .snapshot = snapshot,
+                    .list = {.time = time, .interval = plugin_get_interval()}};
+  sstrncpy(out.list.host, hostname_g, sizeof(out.list.host));
+  if (dispatch->config->load.report_per_core)
+    put_cores(&out);
+  if (dispatch->config->load.report_host)
+    put_host(&out);
+  put_self(&out, dispatch);
   return true;
 }

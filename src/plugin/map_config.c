@@ -50,16 +50,6 @@ static int read_field_at(void *into, const struct config_option *option,
   return 0;
 }
 
-static int read_key(void *into, const struct config_option *option,
-                    const oconfig_item_t *item) {
-  struct map_config *map = into;
-  const char *form = config_block_name(item);
-  if (form == NULL || (strcmp(form, "hex") != 0 && strcmp(form, "ipv4") != 0))
-    return config_option_refuse(option, item, NULL);
-  map->table.key = form[0] == 'h' ? MAP_KEY_HEX : MAP_KEY_IPV4;
-  return 0;
-}
-
 #define NAME_EXCEPT(taken)                                                     \
   "a name of lower-case letters and digits, in quotes, but not " taken
 #define NAMES_OF_FIELDS                                                        \
@@ -75,7 +65,14 @@ static const struct config_option map_options[] = {
     CONFIG_NAMES("RowName", struct map_config, table.row_names, is_row,
                  "names of at most 119 bytes without control characters, each "
                  "in quotes"),
-    {.key = "Key", .read = read_key, .allowed = "\"hex\" or \"ipv4\""},
+    {.key = "Key",
+     .read = config_word,
+     .words = (const char *const[]){[MAP_KEY_BY_TYPE] = "type",
+                                    [MAP_KEY_HEX] = "hex",
+                                    [MAP_KEY_IPV4] = "ipv4",
+                                    NULL},
+     .offset = offsetof(struct map_config, table.key),
+     .allowed = "\"type\", \"hex\" or \"ipv4\""},
     CONFIG_NAMES("Field", struct map_config, table.fields, is_field,
                  NAMES_OF_FIELDS),
     CONFIG_NAMES("Gauge", struct map_config, table.gauges, is_field,

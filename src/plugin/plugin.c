@@ -84,13 +84,7 @@ static void watch_regions(void) {
 
 static void write_journal(__attribute__((unused)) void *context,
                           enum journal_level level, const char *line) {
-  static const int severity[] = {
-      [JOURNAL_ERROR] = LOG_ERR,
-      [JOURNAL_WARNING] = LOG_WARNING,
-      [JOURNAL_NOTICE] = LOG_NOTICE,
-      [JOURNAL_INFO] = LOG_INFO,
-  };
-  plugin_log(severity[level], "percore: %s", line);
+  plugin_log((int)level, "percore: %s", line);
 }
 
 static void *send_notification(void *note) {

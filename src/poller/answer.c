@@ -2,7 +2,7 @@
  * which are untrusted: whatever the text is, it yields some numbers or none. */
 #include "poller.h"
 
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 
 #include <inttypes.h>
 #include <stdio.h>

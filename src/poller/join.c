@@ -10,7 +10,7 @@
 #include "poller.h"
 
 #include "base/clock.h"
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 #include "region/memory.h"
 
 #include <dirent.h>

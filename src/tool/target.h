@@ -6,6 +6,8 @@
 #include "json.h"
 #include "region/reader.h"
 
+#include <limits.h>
+
 /* Opens `region`, which is NAME or NAME@INSTANCE: the newest of its files. The
  * reader accepts regions of every user, because the output shows the owner.
  * Returns TOOL_OK. On failure, prints an error message and returns TOOL_USAGE
@@ -43,8 +45,10 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
  */
 
 struct listed {
-  char *file; /* of the runtime directory */
-  char *name; /* its title; untrusted bytes, perhaps no valid name */
+  char file[NAME_MAX + 1]; /* of the runtime directory */
+  char name[NAME_MAX + 1]; /* its title; untrusted bytes, perhaps not valid */
+  bool is_valid;
+  struct region_title title; /* if it is */
   struct region_reader *reader;
   const char *fault; /* why reader is NULL */
 };
@@ -61,9 +65,6 @@ struct listing {
 int listing_read(struct listing *listing);
 int listing_connect(struct listing *listing, const char *name);
 void listing_free(struct listing *listing);
-
-/* Prints the valid names of regions, one per line. */
-void listing_print(void);
 
 /* Returns advice on what to do after listing_read has failed with `error`, a
  * positive errno. */

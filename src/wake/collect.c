@@ -64,15 +64,14 @@ static int load(struct wake_collect *collect, char why[WHY_SIZE]) {
   enum wake_method *method = &collect->options.method;
   struct wake_programs *programs = &collect->programs;
   char timer_why[WHY_SIZE];
-  int smis = collect->options.smis;
   why[0] = '\0';
   if (*method != WAKE_ANY)
-    return wake_programs_load(programs, *method == WAKE_BPF_TIMER, smis, why);
+    return wake_programs_load(programs, *method == WAKE_BPF_TIMER, why);
   *method = WAKE_BPF_TIMER;
-  if (wake_programs_load(programs, true, smis, timer_why) == 0)
+  if (wake_programs_load(programs, true, timer_why) == 0)
     return 0;
   *method = WAKE_THREAD;
-  int status = wake_programs_load(programs, false, smis, why);
+  int status = wake_programs_load(programs, false, why);
   return status == 0
              ? why_fails(why, 0, "wake latency is measured with a thread: %s",
                          timer_why)

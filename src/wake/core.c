@@ -1,14 +1,16 @@
 #include "core.h"
 
+#include "base/affinity.h"
 #include "base/clock.h"
+#include "base/core_set.h"
 #include "base/file.h"
 #include "base/metric_name.h"
 #include "base/portable.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +23,6 @@
  * real-time tasks can keep other threads off a core. */
 #define PATIENCE_S 2
 #define LOOK_NS (NS_PER_S / 20)
-
-/* Room for 8192 cores, the most that Linux supports. */
-typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
 
 /* ---------------------------------------------------------------------------
  * What the kernel says about a core
@@ -91,90 +90,73 @@ int64_t wake_states_since(struct wake_states *states,
  */
 
 struct errand {
+  int core;
   int (*run)(void *argument);
   void *argument;
-  struct semaphore is_pinned, is_over;
+  struct semaphore is_over;
   atomic_bool is_late;
-  int status;
+  int pinned, status; /* of pinning the thread, and of its errand */
 };
 
 static void *run_errand(void *argument) {
   struct errand *errand = argument;
-  semaphore_wait(&errand->is_pinned, UINT64_MAX);
-  if (!atomic_load(&errand->is_late))
+  errand->pinned = affinity_pin(errand->core);
+  if (errand->pinned == 0 && !atomic_load(&errand->is_late))
     errand->status = errand->run(errand->argument);
   semaphore_post(&errand->is_over);
   return NULL;
 }
 
-/* Starts a thread that runs only on this core and handles none of the host
- * program's signals. Returns 0 or a negative errno. */
-static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
-  sigset_t all, old;
-  cores_t cores;
-  CPU_ZERO_S(sizeof(cores), cores);
-  CPU_SET_S((size_t)core, sizeof(cores), cores);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int status = pthread_create(thread, NULL, run_errand, errand);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (status != 0)
-    return -status;
-  status = pthread_setaffinity_np(*thread, sizeof(cores), cores);
-  atomic_store(&errand->is_late, status != 0);
-  semaphore_post(&errand->is_pinned);
-  if (status != 0)
-    pthread_join(*thread, NULL);
-  return -status;
-}
-
-/* Joins the thread, and returns the status of its errand. If the thread cannot
- * run on the core in time, lets it end on another core, and returns -ETIMEDOUT,
- * or -EINTR if goes_on returned false. */
-static int await(pthread_t thread, int core, struct errand *errand,
+/* Joins the thread. If the thread cannot run on the core in time, lets it end
+ * on another core, and returns -ETIMEDOUT, or -EINTR if goes_on returned false.
+ */
+static int await(pthread_t thread, struct errand *errand,
                  bool (*goes_on)(void *context), void *context) {
   uint64_t now = clock_now_ns(CLOCK_MONOTONIC);
   const uint64_t until = now + PATIENCE_S * NS_PER_S;
-  bool going = true;
-  for (; going && now < until; now += LOOK_NS) {
-    if (semaphore_wait(&errand->is_over, now + LOOK_NS)) {
-      pthread_join(thread, NULL);
-      return errand->status;
-    }
-    going = goes_on == NULL || goes_on(context);
+  int status = 0;
+  while (!semaphore_wait(&errand->is_over, now += LOOK_NS)) {
+    if (status == 0 && goes_on != NULL && !goes_on(context))
+      status = -EINTR;
+    else if (status == 0 && now >= until)
+      status = -ETIMEDOUT;
+    atomic_store(&errand->is_late, status != 0);
+    if (status != 0)
+      wake_core_leave(errand->core, thread);
   }
-  atomic_store(&errand->is_late, true);
-  wake_core_leave(core, thread);
   pthread_join(thread, NULL);
-  return going ? -ETIMEDOUT : -EINTR;
+  return status;
 }
 
 int wake_core_run(int core, int (*run)(void *argument), void *argument,
                   bool (*goes_on)(void *context), void *context,
                   char why[WHY_SIZE]) {
-  struct errand errand = {.run = run, .argument = argument};
+  struct errand errand = {.core = core, .run = run, .argument = argument};
   pthread_t thread;
-  int status = start_pinned(&thread, core, &errand);
+  int status = thread_start(&thread, run_errand, &errand);
   if (status != 0)
-    return why_fails(why, status,
+    return why_fails(why, status, "cannot start a thread: %s",
+                     strerror(-status));
+  status = await(thread, &errand, goes_on, context);
+  if (status == -ETIMEDOUT)
+    return why_fails(
+        why, status,
+        "other programs have kept core %d busy for %d s; choose an idle core",
+        core, PATIENCE_S);
+  if (status == 0 && errand.pinned != 0)
+    return why_fails(why, errand.pinned,
                      "cannot run on core %d: %s; choose a core listed in "
                      "/sys/devices/system/cpu/online",
                      core,
-                     status == -EINVAL
+                     errand.pinned == -EINVAL
                          ? "it does not exist, is offline, or is not among "
                            "the cores of this process"
-                         : strerror(-status));
-  status = await(thread, core, &errand, goes_on, context);
-  if (status == -ETIMEDOUT)
-    snprintf(
-        why, WHY_SIZE,
-        "other programs have kept core %d busy for %d s; choose an idle core",
-        core, PATIENCE_S);
-  return status;
+                         : strerror(-errand.pinned));
+  return status != 0 ? status : errand.status;
 }
 
 void wake_core_leave(int core, pthread_t thread) {
-  cores_t cores;
+  cpu_set_t cores[CORES_MAX / CPU_SETSIZE];
   memset(cores, 0xff, sizeof(cores));
   CPU_CLR_S((size_t)core, sizeof(cores), cores);
   pthread_setaffinity_np(thread, sizeof(cores), cores);

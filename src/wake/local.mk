@@ -1,6 +1,7 @@
 # libwake.la measures how fast a core wakes.
 noinst_LTLIBRARIES += libwake.la
 libwake_la_SOURCES = \
+	src/base/affinity.h \
 	src/base/bpf.h \
 	src/base/clock.h \
 	src/base/file.h \

@@ -57,7 +57,6 @@ int wake_points_add(struct wake_points *points,
              [WAKE_SILENT_TIME] = us(event->ltime, event->tbi)},
       .distance_us = us(event->distance, 0),
       .interrupt = event->interrupt,
-      .smis = event->smis,
       .state = (uint8_t)state,
       .interrupts_off = off};
   return 1;

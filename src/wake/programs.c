@@ -8,8 +8,6 @@
 
 #define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
 #define TIMER_CPU_PIN 2
-#define LOG_SIZE 8192
-#define LOG_ERRORS 4 /* BPF_LOG_STATS: no log of instructions */
 
 static const char *const tracepoints[WAKE_LINKS] = {
     "hrtimer_start", "hrtimer_expire_entry", "irq_handler_entry",
@@ -20,21 +18,6 @@ static const char *const tracepoints[WAKE_LINKS] = {
 /* ---------------------------------------------------------------------------
  * Loading
  */
-
-const char *wake_programs_refusal(int error, char *log) {
-  const char *last = "";
-  char *statistics = strstr(log, "verification time ");
-  if (statistics != NULL)
-    *statistics = '\0';
-  for (char *line; (line = strsep(&log, "\n")) != NULL;)
-    last = line[0] != '\0' ? line : last;
-  if (last[0] != '\0')
-    return last;
-  return error == EPERM || error == EACCES
-             ? "a seccomp filter, a security module or the kernel's lockdown "
-               "forbids them"
-             : "they need Linux 5.15";
-}
 
 #ifdef PERCORE_BPF
 #include "wake/wake.lskel.h"
@@ -48,40 +31,39 @@ const char *wake_programs_refusal(int error, char *log) {
         (bpf)->progs.wake_interrupt.prog_fd, (bpf)->progs.wake_idle.prog_fd    \
   }
 
-/* Opens and loads an object, with the verifier's errors in `log`, and stores
- * its descriptors. Sets `probes` to that of wake_probes, or to a negative
- * errno, and `smis` to that of wake_smis. */
+/* Opens and loads an object, and stores its descriptors. */
 #define LOAD(bpf, name)                                                        \
   do {                                                                         \
-    if (((bpf) = name##__open()) != NULL) {                                    \
-      (bpf)->ctx.log_level = LOG_ERRORS;                                       \
-      (bpf)->ctx.log_size = LOG_SIZE;                                          \
-      (bpf)->ctx.log_buf = (uintptr_t)log;                                     \
-      probes = name##__load(bpf);                                              \
-    }                                                                          \
-    if (probes == 0) {                                                         \
+    errno = 0;                                                                 \
+    (bpf) = name##__open_and_load();                                           \
+    if ((bpf) != NULL) {                                                       \
       memcpy(programs->programs, (int[])PROGRAMS(bpf),                         \
              sizeof(programs->programs));                                      \
       probes = (bpf)->maps.wake_probes.map_fd;                                 \
-      smis = (bpf)->maps.wake_smis.map_fd;                                     \
     }                                                                          \
   } while (0)
 
 /* Returns the descriptor of the map wake_probes, or a negative errno. */
-static int load(struct wake_programs *programs, bool has_timer, int smi_event,
-                char *log) {
-  const uint32_t first = 0;
-  int probes = -ENOMEM, smis = -1;
+static int load(struct wake_programs *programs, bool has_timer,
+                char why[WHY_SIZE]) {
+  const char *missing = bpf_missing_capability();
+  int probes = -1;
+  if (missing != NULL)
+    return why_fails(why, -EPERM,
+                     "loading its programs needs CAP_BPF and CAP_PERFMON: %s; "
+                     "grant both, or run as root",
+                     missing);
   if (has_timer)
     LOAD(programs->timer, wake_timer_bpf);
   else
     LOAD(programs->bpf, wake_bpf);
-  if (has_timer && probes >= 0)
+  if (probes < 0)
+    return bpf_refused(errno,
+                       "they need Linux 5.15, and the BPF timer a kernel "
+                       "without PREEMPT_RT",
+                       why);
+  if (has_timer)
     programs->begin = programs->timer->progs.wake_begin.prog_fd;
-  union bpf_attr attr = {.map_fd = (uint32_t)smis,
-                         .key = (uintptr_t)&first,
-                         .value = (uintptr_t)&smi_event};
-  bpf_call(BPF_MAP_UPDATE_ELEM, &attr); /* fails if the event is negative */
   return probes;
 }
 
@@ -92,36 +74,23 @@ static void unload(struct wake_programs *programs) {
     wake_timer_bpf__destroy(programs->timer);
 }
 #else
-static int load(struct wake_programs *programs, bool has_timer, int smi_event,
-                char *log) {
-  (void)programs, (void)has_timer, (void)smi_event, (void)log;
-  return -ENOTSUP;
+static int load(struct wake_programs *programs, bool has_timer,
+                char why[WHY_SIZE]) {
+  (void)programs, (void)has_timer;
+  return why_fails(why, -ENOTSUP,
+                   "this percore was built without BPF; build it with clang, "
+                   "bpftool and libbpf-dev");
 }
 static void unload(struct wake_programs *programs) { (void)programs; }
 #endif
 
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       int smi_event, char why[WHY_SIZE]) {
-  const char *missing = bpf_missing_capability();
-  char log[LOG_SIZE] = "";
+                       char why[WHY_SIZE]) {
   *programs = (struct wake_programs){.begin = -1};
   memset(programs->links, -1, sizeof(programs->links));
-#ifndef PERCORE_BPF
-  return why_fails(why, -ENOTSUP,
-                   "this percore was built without BPF; build it with clang, "
-                   "bpftool and libbpf-dev");
-#endif
-  if (missing != NULL)
-    return why_fails(why, -EPERM,
-                     "loading its programs needs CAP_BPF and CAP_PERFMON: %s; "
-                     "grant both, or run as root",
-                     missing);
-  int map = load(programs, has_timer, smi_event, log);
-  if (map < 0) {
-    unload(programs);
-    return why_fails(why, map, "the kernel refuses the BPF programs (%s): %s",
-                     strerror(-map), wake_programs_refusal(-map, log));
-  }
+  int map = load(programs, has_timer, why);
+  if (map < 0)
+    return map;
   void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,
                      MAP_SHARED, map, 0);
   if (probe == MAP_FAILED) {
@@ -142,11 +111,9 @@ int wake_programs_load(struct wake_programs *programs, bool has_timer,
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WHY_SIZE]) {
   for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {
-    programs->links[i] = bpf_attach(tracepoints[i], programs->programs[i]);
+    programs->links[i] = bpf_attach(tracepoints[i], programs->programs[i], why);
     if (programs->links[i] < 0 && i != LINK_LOCAL_TIMER)
-      return why_fails(why, programs->links[i],
-                       "cannot attach to the tracepoint %s: %s", tracepoints[i],
-                       strerror(-programs->links[i]));
+      return programs->links[i];
   }
   return 0;
 }

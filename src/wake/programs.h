@@ -18,16 +18,10 @@ struct wake_programs {
 
 /* Loads the programs, which do not run until they are attached. Loading needs
  * CAP_BPF and CAP_PERFMON. With has_timer, wake_programs_start_timer can be
- * called; not every kernel has BPF timers. `smi_event` is the descriptor of a
- * perf event that counts the measured core's system management interrupts, or
- * negative. Returns -ENOTSUP if percore was built without BPF. */
+ * called; not every kernel has BPF timers. Returns -ENOTSUP if percore was
+ * built without BPF. */
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       int smi_event, char why[WHY_SIZE]);
-
-/* Returns why the kernel refused to load the programs with this errno: the last
- * line before the statistics in the verifier's log, which this function cuts
- * into lines; or else a guess. */
-const char *wake_programs_refusal(int error, char *log);
+                       char why[WHY_SIZE]);
 
 /* Attaches the programs to their tracepoints. The kernel interrupts every core
  * about 15 times for each tracepoint. With finds_timer, the programs also see

@@ -58,7 +58,6 @@ struct wake_event {
   uint32_t state; /* number of the idle state */
   uint32_t interrupts_off;
   uint32_t interrupt; /* number of the interrupt */
-  uint32_t smis;      /* system management interrupts since TBI */
 };
 
 /* What interrupts change. */
@@ -73,7 +72,6 @@ struct wake_seen {
 struct wake_steps {
   uint64_t tbi, tai; /* 0: not seen since the core became idle */
   struct wake_seen seen;
-  uint64_t smis; /* counted by the core when it became idle */
   uint32_t state;
   uint64_t timer;      /* address of our timer; 0: unknown */
   uint64_t distance;   /* from arming the event to LTime */

@@ -1,6 +1,7 @@
 #include "survey.h"
 
 #include "base/array.h"
+#include "base/core_set.h"
 #include "core.h"
 #include "summary.h"
 
@@ -66,7 +67,6 @@ static void say_once(const struct wake_survey *survey, struct surveyed *core,
 
 /* True if any core has an idle driver: the first may be offline, or differ. */
 static bool has_idle_driver(void) {
-  enum { CORES_MAX = 8192 };
   struct wake_states states;
   for (int core = 0; core < CORES_MAX; core++) {
     wake_core_states("", core, &states);

@@ -19,19 +19,9 @@ struct {
   __type(value, struct wake_probe);
 } wake_probes SEC(".maps");
 
-/* The measured core's counter of system management interrupts. Without it,
- * reading returns always the same error. */
-struct {
-  __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, __u32);
-} wake_smis SEC(".maps");
-
 static __always_inline void publish(struct wake_probe *probe) {
   struct wake_event *event = &probe->events[probe->head % WAKE_EVENTS];
   *event = probe->steps.event;
-  event->smis = bpf_perf_event_read(&wake_smis, 0) - probe->steps.smis;
   __sync_fetch_and_add(&probe->head,
                        1); /* a full barrier: the event is written first */
 }
@@ -56,8 +46,6 @@ int wake_idle(struct bpf_raw_tracepoint_args *args) {
   if (state == (__u32)-1 ? wake_on_wake(&probe->steps, now)
                          : wake_on_idle(&probe->steps, now, state))
     publish(probe);
-  if (state != (__u32)-1)
-    probe->steps.smis = bpf_perf_event_read(&wake_smis, 0);
   return 0;
 }
 

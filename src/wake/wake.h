@@ -18,7 +18,6 @@
  *   IntrLatency  TIntr - LTime
  *   UserLatency  from LTime until the waiting thread runs
  *   LDist        from arming the timer to LTime
- *   SMICnt       system management interrupts from TBI until the timer expired
  */
 #ifndef PERCORE_WAKE_WAKE_H
 #define PERCORE_WAKE_WAKE_H
@@ -63,7 +62,6 @@ struct wake_point {
   float us[WAKE_METRICS]; /* NAN if not measured */
   float distance_us;      /* LDist */
   uint32_t interrupt;     /* number of the interrupt */
-  uint32_t smis;          /* SMICnt */
   uint8_t state;          /* the idle state: an index into wake_states.list */
   bool interrupts_off;    /* idle ended before the interrupt was taken */
 };

@@ -3,7 +3,6 @@ if TESTS_ENABLED
 CYCLES_REPLAYS = \
 	tests/fuzz/replay_core_set \
 	tests/fuzz/replay_procstat \
-	tests/fuzz/replay_perf_event \
 	tests/fuzz/replay_topology \
 	tests/fuzz/replay_cpuidle \
 	tests/fuzz/replay_engine
@@ -15,8 +14,6 @@ tests_fuzz_replay_core_set_SOURCES = tests/fuzz/fuzz_core_set.c
 tests_fuzz_replay_core_set_LDADD = $(fuzz_ldadd)
 tests_fuzz_replay_procstat_SOURCES = tests/fuzz/fuzz_procstat.c
 tests_fuzz_replay_procstat_LDADD = $(fuzz_ldadd)
-tests_fuzz_replay_perf_event_SOURCES = tests/fuzz/fuzz_perf_event.c
-tests_fuzz_replay_perf_event_LDADD = $(fuzz_ldadd)
 tests_fuzz_replay_topology_SOURCES = tests/fuzz/fuzz_topology.c
 tests_fuzz_replay_topology_CPPFLAGS = $(fuzz_cppflags)
 tests_fuzz_replay_topology_LDADD = $(fuzz_ldadd)
@@ -27,5 +24,5 @@ tests_fuzz_replay_engine_CPPFLAGS = $(fuzz_cppflags)
 tests_fuzz_replay_engine_LDADD = $(fuzz_ldadd)
 endif
 EXTRA_DIST += tests/fuzz/corpus_core_set tests/fuzz/corpus_procstat \
-	tests/fuzz/corpus_perf_event tests/fuzz/corpus_topology \
-	tests/fuzz/corpus_cpuidle tests/fuzz/corpus_engine
+	tests/fuzz/corpus_topology tests/fuzz/corpus_cpuidle \
+	tests/fuzz/corpus_engine

@@ -1,7 +1,7 @@
 /* Fuzz target: lists of cores, as in sysfs and in options. If an accepted list
  * is formatted and parsed again, the result must be the same set or, if the
  * text was truncated, a part of the set. */
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 #include "poller/poller.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

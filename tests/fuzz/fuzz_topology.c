@@ -18,7 +18,7 @@ static const char *const files[] = {
     CPU "possible",
     CPU "isolated",
     CPU "nohz_full",
-    CPU "cpu0/topology/physical_package_id",
+    "/sys/fs/cgroup/cpuset.cpus.isolated",
     CPU "cpu0/topology/thread_siblings_list",
     CPU "cpu1/topology/thread_siblings_list",
     NODE "node0/cpulist",
@@ -43,7 +43,7 @@ static void put_files(struct fake_machine *fake, const struct pieces *pieces,
 static void check(const struct topology *topology) {
   for (int core = 0; core < topology->cores_len; core++)
     if (topology->node[core] < -1 || topology->node[core] >= CORES_MAX ||
-        topology->package[core] < -1 || topology->sibling[core] < -1 ||
+        topology->sibling[core] < -1 ||
         topology->sibling[core] >= topology->cores_len ||
         topology->sibling[core] == core)
       abort();

@@ -69,9 +69,6 @@ class SysRoot:
             self.write(f"/sys/devices/system/cpu/{name}", everyone)
         for core in range(self.cores):
             self.write(f"/sys/devices/system/cpu/cpu{core}/topology/"
-                       "physical_package_id",
-                       f"{core * self.nodes // self.cores}\n")
-            self.write(f"/sys/devices/system/cpu/cpu{core}/topology/"
                        "thread_siblings_list", f"{core}\n")
         for node in range(self.nodes):
             first = node * self.cores // self.nodes

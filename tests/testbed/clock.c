@@ -1,5 +1,6 @@
 /* Compares the source "bpf" and the time of softirqs with an exact clock, on
  * one core, first with softirqs of known length and then with tasks. */
+#include "base/bpf.h"
 #include "burner.h"
 #include "chapters.h"
 #include "cycles/programs.h"
@@ -124,8 +125,8 @@ static void attach_nothing(struct programs *programs,
                                             "softirq_entry"};
   char why[WHY_SIZE];
   for (int i = 0; i < 3; i++)
-    if (programs_attach(programs, i, tracepoints[i],
-                        softirq_timer_nothing(timer), why) != 0)
+    if ((programs->links[i] = bpf_attach(
+             tracepoints[i], softirq_timer_nothing(timer), why)) < 0)
       note("%s", why);
 }
 
@@ -203,10 +204,9 @@ void chapter_clock(void) {
   struct burner burner;
   const double base = soak_share();
   watch_open(&truth, (struct engine_options){
+                         .machine = pmu_machine(INSTRUCTIONS_PER_S),
                          .hardware = true,
                          .source = SOURCE_EVENT,
-                         .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = INSTRUCTIONS_PER_S,
                      });
   for (size_t i = 0; i < SOFTIRQS; i++) {
     without[i] = measure_softirq(i, &truth, NULL, false);
@@ -309,10 +309,9 @@ static void judge_bounds(int rounds) {
   struct judged judged[2] = {{.kind = SOURCE_IDLE}, {.kind = SOURCE_BPF}};
   struct watch truth;
   watch_open(&truth, (struct engine_options){
+                         .machine = pmu_machine(INSTRUCTIONS_PER_S),
                          .hardware = true,
                          .source = SOURCE_EVENT,
-                         .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = INSTRUCTIONS_PER_S,
                      });
   for (int k = 0; k < 2; k++)
     watch_open(&judged[k].watch,

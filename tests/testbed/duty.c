@@ -15,10 +15,9 @@ void chapter_duty(void) {
   run_on(0);
   struct watch watch;
   watch_open(&watch, (struct engine_options){
+                         .machine = pmu_machine(125e6),
                          .hardware = true,
                          .source = SOURCE_EVENT,
-                         .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = 125e6,
                      });
   const struct core *core = watch_core(&watch, CORE);
   engine_sample(watch.engine, false);
@@ -42,7 +41,6 @@ static void measure_mperf(const char *clocksource, const char *how) {
 #define MSR "/sys/bus/event_source/devices/msr/"
   struct overlay_file files[] = {
       {MSR "type", "4\n"}, /* PERF_TYPE_RAW */
-      {MSR "format/event", "config:0-63\n"},
       {MSR "events/mperf", "event=0x08\n"},
       {MSR "events/tsc", "event=0x11\n"},
       {"/proc/cpuinfo",

@@ -54,14 +54,12 @@ static struct means choose_means(void) {
   if (!core_pmu_present())
     return (struct means){
         {.hardware = true, .source = SOURCE_AUTO}, 240 * MS, 25, 0.15, false};
-  return (struct means){{.hardware = true,
-                         .source = SOURCE_EVENT,
-                         .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = 125e6},
-                        300 * MS,
-                        100,
-                        0.04,
-                        true};
+  return (struct means){
+      {.machine = pmu_machine(125e6), .hardware = true, .source = SOURCE_EVENT},
+      300 * MS,
+      100,
+      0.04,
+      true};
 }
 
 static uint64_t errors_of(const struct watch *watch) {

@@ -14,10 +14,9 @@
 
 static struct engine_options options_for(enum isolated_cores isolated) {
   return (struct engine_options){
+      .machine = pmu_machine(125e6),
       .hardware = true,
       .source = SOURCE_EVENT,
-      .event = core_pmu_event("inst_retired"),
-      .base_frequency_hz = 125e6,
       .isolated_cores = isolated,
   };
 }

@@ -55,25 +55,22 @@ static void perf_close(void *context, int fd) {
   below->perf_close(below->context, fd);
 }
 
-static long perf_room(void *context, long wanted, bool raise_limit) {
-  const struct machine *below = ((struct overlay *)context)->below;
-  return below->perf_room(below->context, wanted, raise_limit);
-}
-
 static uint64_t identity(void *context, const char *path) {
   const struct machine *below = ((struct overlay *)context)->below;
   return below->identity(below->context, path);
 }
 
-static int open_no_clock(struct programs *programs, const bool *state0_polls,
-                         char why[WHY_SIZE]) {
-  (void)programs, (void)state0_polls;
+static int open_no_clock(struct programs *programs, char why[WHY_SIZE]) {
+  (void)programs;
   return why_fails(why, -ENOSYS, "this machine has no clock");
 }
 
+static int no_tracers(void) { return 0; }
+
 void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
   *overlay = (struct overlay){.files = files, .below = machine_linux("/")};
-  static const struct clock_calls no_clock = {.open = open_no_clock};
+  static const struct clock_calls no_clock = {.open = open_no_clock,
+                                              .tracers = no_tracers};
   if (overlay->below == NULL)
     abort();
   overlay->machine = (struct machine){
@@ -86,7 +83,6 @@ void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
       .perf_read = perf_read,
       .perf_close = perf_close,
       .clocks = &no_clock,
-      .perf_room = perf_room,
       .identity = identity,
   };
 }

@@ -1,5 +1,9 @@
 #include "pmu.h"
 
+#include "overlay.h"
+
+#include "cycles/perf_event.h"
+
 #include <dirent.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -29,12 +33,16 @@ bool core_pmu_present(void) {
   return find_core_pmu(pmu);
 }
 
-const char *core_pmu_event(const char *event) {
-  static char text[128];
-  char pmu[64];
+const struct machine *pmu_machine(double instructions_per_s) {
+  static char path[128], pmu[64];
+  static struct overlay_file files[] = {{path, "event=0x08\n"}, {NULL, NULL}};
+  static struct overlay overlay;
   find_core_pmu(pmu);
-  snprintf(text, sizeof(text), "%s/%s/", pmu, event);
-  return text;
+  snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/cnt_cycles", pmu);
+  if (overlay.below == NULL)
+    overlay_open(&overlay, files);
+  overlay.machine.system_counter_hz = instructions_per_s;
+  return &overlay.machine;
 }
 
 int competitor_open(int core, uint64_t config, bool pinned) {

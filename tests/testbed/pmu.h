@@ -1,16 +1,18 @@
-/* pmu: the name of the guest's core PMU, and counters for the tests. */
+/* pmu: the guest's core PMU, and counters for the tests. */
 #ifndef TESTBED_PMU_H
 #define TESTBED_PMU_H
+
+#include "cycles/machine.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 bool core_pmu_present(void);
 
-/* Returns the text for `event` of the core PMU, such as
- * "armv8_pmuv3/inst_retired/". If sysfs shows no core PMU, uses the usual name.
- * The string is static: the next call overwrites it. */
-const char *core_pmu_event(const char *event);
+/* Returns this machine with the event inst_retired of its core PMU under the
+ * name cnt_cycles. With -icount, it counts instructions_per_s while a core is
+ * not halted, as cnt_cycles does on real machines. */
+const struct machine *pmu_machine(double instructions_per_s);
 
 /* Opens a raw event that competes for the counters of a core. Returns its
  * descriptor, or -1 on error. */

@@ -6,7 +6,7 @@
 #ifndef PERCORE_FAKE_MACHINE_H
 #define PERCORE_FAKE_MACHINE_H
 
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 #include "cycles/journal.h"
 #include "cycles/machine.h"
 
@@ -138,9 +138,9 @@ struct fake_machine {
   struct fake_idle_clock clock;
   int perf_opens;
   int perf_reads;
-  /* Limits on open files (0: no limit), and the number of files that the rest
-   * of the process has open. */
-  long limit, hard_limit, others;
+  /* The limit on open files (0: no limit), and the number of files that the rest
+   * of the process has opened. */
+  long limit, others;
   /* Called after time has passed. May be NULL. */
   void (*passed)(void *context);
   void *passed_context;
@@ -152,8 +152,8 @@ struct fake_machine {
 };
 
 /* Makes a machine with cores 0 to cores - 1, online and idle, with the sysfs
- * files and /proc/stat of a plain bare-metal x86 server: one node, one package,
- * no SMT, a steady TSC. No perf event can be opened. */
+ * files and /proc/stat of a plain bare-metal x86 server: one node, no
+ * SMT, a steady TSC. No perf event can be opened. */
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 

@@ -85,8 +85,6 @@ void fake_machine_plain_server(struct fake_machine *fake) {
                        CPU_FOLDER "/cpu%d/topology/thread_siblings_list", i);
     fake_machine_filef(fake, text, CPU_FOLDER "/cpu%d/topology/core_cpus_list",
                        i);
-    fake_machine_filef(fake, "0\n",
-                       CPU_FOLDER "/cpu%d/topology/physical_package_id", i);
   }
   write_cpuinfo(fake, "");
 }

@@ -9,7 +9,7 @@ MAP_TESTS = \
 	tests/unit/test_map_feed
 check_PROGRAMS += $(MAP_TESTS)
 TESTS += $(MAP_TESTS)
-MAP_TEST_LDADD = libmap.la libregion.la $(UNIT_LIBS)
+MAP_TEST_LDADD = libmap.la libregion.la libcycles.la $(UNIT_LIBS) -lm
 tests_unit_test_map_faults_SOURCES = \
 	tests/unit/test_map_faults.c tests/unit/faults.h
 tests_unit_test_map_faults_LDADD = libregionunit.la $(MAP_TEST_LDADD)

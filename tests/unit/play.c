@@ -30,6 +30,31 @@ void play_start_ref_cycles(struct play *play, int cores, double load) {
   fake_machine_load(play->fake, load);
 }
 
+void play_add_cnt_cycles(struct play *play, const char *pmu, int type,
+                         const char *cpus) {
+  static const char folder[] = "/sys/bus/event_source/devices";
+  struct fake_machine *fake = play->fake;
+  char number[16];
+  snprintf(number, sizeof number, "%d\n", type);
+  fake_machine_file(fake, "/proc/cpuinfo",
+                    "processor\t: 0\nFeatures\t: fp asimd evtstrm\n");
+  fake_machine_filef(fake, number, "%s/%s/type", folder, pmu);
+  fake_machine_filef(fake, cpus, "%s/%s/cpus", folder, pmu);
+  fake_machine_filef(fake, "event=0x4004\n", "%s/%s/events/cnt_cycles", folder,
+                     pmu);
+  fake_machine_counter(fake, (uint32_t)type, PLAY_CNT_CYCLES, FAKE_PER_UNHALTED,
+                       PLAY_SYSTEM_COUNTER_HZ);
+  fake->machine.system_counter_hz = PLAY_SYSTEM_COUNTER_HZ;
+}
+
+void play_start_cnt_cycles(struct play *play, int cores, double load) {
+  char cpus[16];
+  play_start(play, cores);
+  snprintf(cpus, sizeof cpus, "0-%d\n", cores - 1);
+  play_add_cnt_cycles(play, "armv8_pmuv3_0", PLAY_PMU_TYPE, cpus);
+  fake_machine_load(play->fake, load);
+}
+
 void play_open(struct play *play) {
   assert_int_equal(engine_open(&play->engine, &play->options), 0);
 }

@@ -14,6 +14,10 @@
 #define PLAY_SECOND_ERROR 0.0201
 
 #define PLAY_TSC_HZ 2.5e9
+/* Of arm64 machines: the PMU that play_start_cnt_cycles adds. */
+#define PLAY_SYSTEM_COUNTER_HZ 1e9
+#define PLAY_PMU_TYPE 8
+#define PLAY_CNT_CYCLES 0x4004
 #define PLAY_CORES_MAX 256
 
 struct play {
@@ -31,6 +35,12 @@ void play_start(struct play *play, int cores);
  * virtual machine with ref-cycles. The load of every core is `load`. */
 void play_start_mperf(struct play *play, int cores, double load);
 void play_start_ref_cycles(struct play *play, int cores, double load);
+/* Sets up an arm64 machine, whose PMU covers all cores and has cnt_cycles. The
+ * caller sets the result of its proof, before which it is not used. */
+void play_start_cnt_cycles(struct play *play, int cores, double load);
+/* Adds another PMU, which covers these cores. */
+void play_add_cnt_cycles(struct play *play, const char *pmu, int type,
+                         const char *cpus);
 void play_open(struct play *play);
 /* Closes the engine and frees the machine. Fails the test if a descriptor is
  * still open. */
@@ -45,6 +55,8 @@ void play_end(struct play *play);
 #define PLAY_MPERF(cores, load) PLAY_WITH(play_start_mperf(&play, cores, load))
 #define PLAY_REF_CYCLES(cores, load)                                           \
   PLAY_WITH(play_start_ref_cycles(&play, cores, load))
+#define PLAY_ARM64(cores, load)                                                \
+  PLAY_WITH(play_start_cnt_cycles(&play, cores, load))
 
 /* Advance time by `ns` and take a sample. Return the status of engine_sample.
  * Then play_load returns the load in the window that ended with this sample. */

@@ -162,26 +162,15 @@ TEST(an_isolated_core_that_does_not_exist_makes_no_aggregate) {
   assert_int_equal(snapshot->aggregates_len, 1);
 }
 
-static void set_packages(struct fake_machine *fake, int cores_each) {
-  char text[16];
-  for (int core = 0; core < 8; core++) {
-    snprintf(text, sizeof text, "%d\n", core / cores_each);
-    fake_machine_filef(fake, text, CPU "/cpu%d/topology/physical_package_id",
-                       core);
-  }
-}
-
 TEST(each_of_two_nodes_has_an_aggregate) {
   fake = fake_machine_new(8);
   fake_machine_file(fake, NODE "/online", "0-1\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "4-7\n");
-  set_packages(fake, 4);
   aggregate_eighths();
+  assert_int_equal(snapshot->aggregates_len, 3);
   assert_near(find(snapshot, "node0")->load.mean, 0.1875, 1e-12);
   assert_near(find(snapshot, "node1")->load.mean, 0.6875, 1e-12);
-  assert_null(find(snapshot, "package0")); /* it equals node0 */
-  assert_null(find(snapshot, "package1"));
 }
 
 TEST(a_core_without_a_node_does_not_hide_the_nodes_of_others) {
@@ -190,30 +179,6 @@ TEST(a_core_without_a_node_does_not_hide_the_nodes_of_others) {
   aggregate_eighths();
   assert_non_null(find(snapshot, "node0"));
   assert_int_equal(find(snapshot, "node0")->cores_len, 7);
-}
-
-TEST(a_package_of_several_nodes_has_an_aggregate) {
-  fake = fake_machine_new(8);
-  fake_machine_file(fake, NODE "/online", "0-3\n");
-  for (int node = 0; node < 4; node++) {
-    char list[16];
-    snprintf(list, sizeof list, "%d-%d\n", 2 * node, 2 * node + 1);
-    fake_machine_filef(fake, list, NODE "/node%d/cpulist", node);
-  }
-  set_packages(fake, 4);
-  aggregate_eighths();
-  assert_int_equal(snapshot->aggregates_len, 7);
-  assert_near(find(snapshot, "package1")->load.mean, 0.6875, 1e-12);
-  assert_near(find(snapshot, "node3")->load.mean, 0.8125, 1e-12);
-}
-
-TEST(without_nodes_packages_have_aggregates) {
-  fake = fake_machine_new(8);
-  fake_machine_remove(fake, NODE "/node0/cpulist");
-  set_packages(fake, 4);
-  aggregate_eighths();
-  assert_int_equal(snapshot->aggregates_len, 3);
-  assert_near(find(snapshot, "package0")->load.mean, 0.1875, 1e-12);
 }
 
 TEST(groups_have_aggregates_under_their_names) {

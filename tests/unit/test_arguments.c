@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 #include "region/layout.h"
 #include "tool/tool.h"
 

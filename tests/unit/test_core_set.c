@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cycles/core_set.h"
+#include "base/core_set.h"
 
 static const char *round_trip(const char *list) {
   static char text[CORES_MAX * 5];

@@ -338,15 +338,13 @@ TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
 TEST(without_the_flags_of_x86_a_machine_without_steal_may_be_virtual) {
   for (int steal = 0; steal < 2; steal++) {
     PLAY_WITH(start_without_steal(&play));
-    fake_machine_file(play.fake, "/proc/cpuinfo",
-                      "processor\t: 0\nFeatures\t: fp asimd evtstrm\n");
-    play.options.source = SOURCE_REF_CYCLES;
-    play.options.base_frequency_hz = PLAY_TSC_HZ;
+    play_add_cnt_cycles(&play, "armv8_pmuv3_0", PLAY_PMU_TYPE, "0-1\n");
+    play.options.source = SOURCE_EVENT;
     play.fake->cores[0].column_ns[7] = steal ? 1e9 : 0;
     open_proven(&play);
+    play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
     play_seconds(&play, 60);
-    assert_int_equal(play_source(&play, 1),
-                     steal ? SOURCE_IDLE : SOURCE_REF_CYCLES);
+    assert_int_equal(play_source(&play, 1), steal ? SOURCE_IDLE : SOURCE_EVENT);
     assert_int_equal(play_said(&play, "60.0 %", "90.0 %", "stolen"), !steal);
   }
 }

@@ -92,23 +92,17 @@ TEST(a_counter_that_does_not_exist_is_not_tried_again) {
  */
 
 static void add_event(struct play *play, const char *cpus) {
-  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/type", "9\n");
-  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/cpus", cpus);
-  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/format/event",
-                    "config:0-15\n");
-  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/events/cnt_cycles",
-                    "event=0x4004\n");
-  play->options.event = "armv8_cortex_a72/cnt_cycles/";
+  play_add_cnt_cycles(play, "armv8_cortex_a72", 9, cpus);
   play->options.source = SOURCE_EVENT;
-  play->options.base_frequency_hz = 1e8;
   fake_machine_load(play->fake, 0.3);
 }
 
 TEST(an_event_is_used_only_on_the_cores_of_its_pmu) {
   PLAY(4);
   add_event(&play, "2-3\n");
-  fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8);
-  play_open_for(&play, 2);
+  play_open(&play);
+  play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
+  play_seconds(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core),
                      core < 2 ? SOURCE_IDLE : SOURCE_EVENT);
@@ -131,12 +125,12 @@ TEST(an_event_is_proven_on_a_core_of_its_pmu) {
     PLAY(2);
     add_event(&play, own == 0 ? "0\n" : "1\n");
     play.options.cancel = &cancelled;
-    fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8)->core =
-        own;
+    fake_machine_find_counter(play.fake, 9, PLAY_CNT_CYCLES, -1)->core = own;
     play_open(&play);
     for (int i = 0; i < 3; i++)
       engine_prove(play.engine);
     assert_string_equal(engine_source_reason(play.engine, SOURCE_EVENT), "");
+    play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
     play_seconds(&play, 2);
     assert_int_equal(play_source(&play, own), SOURCE_EVENT);
     assert_int_equal(play_source(&play, 1 - own), SOURCE_IDLE);

@@ -210,15 +210,17 @@ static void change_load(const struct traits *traits, struct fake_core *core) {
   /* Not even work that evades the tick leaves nothing to the columns, because
    * it sleeps at each tick. */
   double columns = work + hidden - missed;
-  /* If the tick counts too much, the columns do not show a pause. */
-  double most = traits->pauses ? columns : 1;
-  core->seen = once_in(3) ? fmin(uniform(0.02, 1), most) : columns;
-  core->idle_in_pause = rest > 0 && once_in(2);
   core->halts_per_s = traits->halts && once_in(2) && rest > 0
                           ? uniform(0, fmin(work - missed, 0.3) / 8e-6)
                           : 0;
   core->loop_ns = uniform(0, 8e3);
   core->entry_ns = fmin(core->loop_ns, uniform(0, 2e3));
+  /* If the tick counts too much, the columns do not show a pause. The idle loop
+   * is in the idle column, so a tick there counts no work. */
+  double most =
+      traits->pauses ? columns - core->halts_per_s * core->loop_ns / 1e9 : 1;
+  core->seen = fmin(once_in(3) ? uniform(0.02, 1) : columns, most);
+  core->idle_in_pause = rest > 0 && once_in(2);
   if (traits->at_ticks) {
     core->seen = uniform(0, 1 - core->steal - core->woken);
     core->idle = 1 - core->seen - core->steal - core->woken;
@@ -481,8 +483,8 @@ static void check_shown(struct life *life, int core) {
   struct model *model = &life->model[core];
   const struct core *state = play_core(&life->play, core);
   const struct percore_load *load = life->load;
-  if (load == NULL ||
-      load->starts[core].time_ns != engine_time_ns(life->play.engine))
+  if (load == NULL || load_figure(load, core, BOARD_COLUMN(time_ns)) !=
+                          (double)engine_time_ns(life->play.engine))
     return;
   struct window window = {"shown",
                           model->shown_ns,
@@ -644,7 +646,6 @@ static void add_cnt_cycles(struct fake_machine *fake) {
   fake_machine_file(fake, "/proc/cpuinfo",
                     "processor\t: 0\nFeatures\t: fp asimd evtstrm\n");
   fake_machine_file(fake, PMU "/type", "8\n");
-  fake_machine_file(fake, PMU "/format/event", "config:0-15\n");
   fake_machine_file(fake, PMU "/events/cnt_cycles", "event=0x4004\n");
   fake_machine_counter(fake, 8, 0x4004, FAKE_PER_UNHALTED, 1e9);
   fake->machine.system_counter_hz = 1e9;

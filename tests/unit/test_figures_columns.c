@@ -26,11 +26,6 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
   assert_near(snapshot->cores[2].hidden, -0.9325, 1e-3);
   assert_near(snapshot->host.hidden, (0.864 - 0.9325) / 3, 1e-3);
-  /* The columns of the three cores add up to 0.5 + 0.5, 0.004 + 0.132 and 0.999
-   * + 0.9335. */
-  assert_near(snapshot->cores[0].columns_sum, 1, 1e-3);
-  assert_near(snapshot->cores[1].columns_sum, 0.136, 1e-3);
-  assert_near(snapshot->cores[2].columns_sum, 1.9325, 1e-3);
 }
 
 TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
@@ -40,7 +35,6 @@ TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
   struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_near(snapshot->cores[0].hidden, 0, 1e-3);
   assert_nan(snapshot->cores[1].hidden);
-  assert_nan(snapshot->cores[1].columns_sum);
 }
 
 TEST(idle_polls_are_load_and_leave_room_and_are_not_hidden) {
@@ -102,8 +96,6 @@ TEST(steal_is_a_share_of_wall_time) {
   assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
   assert_near(snapshot->host.steal, 0.2, 1e-3);
   assert_near(snapshot->cores[1].load, 0.3, 1e-3);
-  assert_near(snapshot->cores[1].columns_sum, 1,
-              1e-3); /* steal is one of the columns */
 }
 
 TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
@@ -129,7 +121,6 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
     assert_near(snapshot->cores[core].load, 0.5, PLAY_EXACT);
     assert_near(snapshot->cores[core].load_average[0], 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].hidden);
-    assert_nan(snapshot->cores[core].columns_sum);
     assert_near(snapshot->cores[core].room, 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].steal);
   }
@@ -148,7 +139,6 @@ TEST(the_busy_frequency_is_base_times_boost) {
   start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
-  assert_near(snapshot->cores[0].counter_running, 1, PLAY_EXACT);
 }
 
 TEST(the_source_idle_has_no_frequency) {
@@ -157,7 +147,6 @@ TEST(the_source_idle_has_no_frequency) {
   start(&it);
   struct snapshot *snapshot = figures_play_seconds(&it, 1);
   assert_nan(snapshot->cores[0].frequency_hz);
-  assert_nan(snapshot->cores[0].counter_running);
 }
 
 TEST(residency_is_a_share_of_the_interval) {
@@ -293,25 +282,6 @@ TEST(times_seen_by_the_tick_are_shares_without_overlap) {
   assert_near(softirq->min, 0.04, 1e-6);
   assert_near(softirq->max, 0.4, 1e-6);
   assert_near(softirq->stddev, 0.18, 1e-6);
-}
-
-TEST(a_frequency_that_is_asked_for_in_vain_is_reported_once) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
-  it.play.options.frequency = true;
-  start(&it);
-  figures_play_windows(&it, 3);
-  assert_int_equal(
-      fake_journal_count(&it.play.journal, "frequency of cores", NULL), 0);
-  figures_play_end(&it);
-  figures_play_prepare(&it, 2, 0.3);
-  it.play.options.source = SOURCE_IDLE;
-  it.play.options.frequency = true;
-  start(&it);
-  figures_play_windows(&it, 3);
-  assert_int_equal(
-      fake_journal_count(&it.play.journal, "frequency of cores", NULL), 1);
-  figures_play_end(&it);
 }
 
 /* On arm64, /proc/cpuinfo does not show whether the machine has a hypervisor.

@@ -25,8 +25,7 @@ static struct core_figures busy_core(int number, double load) {
                                .load_average = {load, load, load},
                                .hidden = -0.005,
                                .steal = 0,
-                               .frequency_hz = NAN,
-                               .counter_running = NAN};
+                               .frequency_hz = NAN};
 }
 
 /* Returns a machine whose core n has a load of n / 1000. */
@@ -326,18 +325,6 @@ TEST(the_order_stays_when_another_column_appears) {
   assert_order(fixture, order, ", by room %\n");
   fixture->core[0].sibling_load = 0.1;
   assert_order(fixture, order, ", by room %\n");
-}
-
-TEST(a_source_that_was_asked_for_and_not_taken_is_said_below_the_table) {
-  struct fixture *fixture = machine_of(2);
-  assert_null(strstr(table_of(fixture, (struct screen){0}), "asked for"));
-  fixture->snapshot.named_source = SOURCE_REF_CYCLES;
-  fixture->snapshot.self.cores_online = 2;
-  fixture->snapshot.self.cores_not_as_named = 1;
-  assert_non_null(
-      strstr(table_of(fixture, (struct screen){0}),
-             "\nref-cycles was asked for, but 1 of 2 cores are measured by "
-             "another source"));
 }
 
 TEST(a_figure_that_rounds_to_zero_has_no_minus) {

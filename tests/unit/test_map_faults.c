@@ -180,10 +180,10 @@ static int publish(void) {
 }
 
 static void try_all(uint32_t map_type) {
-  int core[MAP_CORES_MAX];
+  int core[CORES_MAX];
   bool per_cpu = map_type == BPF_MAP_TYPE_PERCPU_HASH;
   type = map_type;
-  copies = per_cpu ? (uint32_t)map_possible_cores(core, MAP_CORES_MAX) : 1;
+  copies = per_cpu ? (uint32_t)map_possible_cores(core, CORES_MAX) : 1;
   threads_are_exempt = true;
   fail_each_call(publish, 1);
 }

@@ -185,7 +185,6 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
       {"Group \"isolated\" \"0\"", "Group", "\"isolated\"", "itself"},
       {"Group \"housekeeping\" \"0\"", "Group", "\"housekeeping\"", "itself"},
       {"Group \"node12\" \"0\"", "Group", "\"node12\"", "itself"},
-      {"Group \"package0\" \"0\"", "Group", "\"package0\"", "itself"},
       {"Group \"a/b\" \"0\"", "Group", "\"a/b\"", "not a valid name"},
       {"Group \"\" \"0\"", "Group", "\"\"", "not a valid name"},
       {"Group \"0a\" \"0\"", "Group", "\"0a\"", "not a valid name"},

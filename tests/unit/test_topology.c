@@ -43,7 +43,6 @@ TEST(a_machine_may_have_a_single_core) {
   assert_set(&topology.isolated, "");
   assert_int_equal(topology.cores_len, 1);
   assert_int_equal(topology.node[0], 0);
-  assert_int_equal(topology.package[0], 0);
   assert_int_equal(topology.sibling[0], -1);
   assert_true(topology.hypervisor);
   assert_false(topology.monitors);
@@ -63,7 +62,6 @@ TEST(two_threads_of_one_core_are_siblings) {
 TEST(files_that_are_cut_off_leave_their_part_unknown) {
   assert_int_equal(read_fixture("cut"), 0);
   assert_set(&topology.online, "0");
-  assert_int_equal(topology.package[0], -1);
   assert_int_equal(topology.node[0], -1);
   assert_int_equal(topology.sibling[0], -1);
   assert_false(topology.tsc_steady);
@@ -81,7 +79,7 @@ TEST(a_tree_that_lists_no_core_online_is_refused) {
   temp_tree_remove(&tree);
 }
 
-/* Writes the files of a server with 2 packages, 4 nodes and 2 threads per core.
+/* Writes the files of a server with 4 nodes and 2 threads per core.
  * The cores c and c + half are siblings. */
 static void write_server(const struct temp_tree *tree, int cores) {
   char path[128], text[64];
@@ -90,10 +88,6 @@ static void write_server(const struct temp_tree *tree, int cores) {
   temp_tree_write(tree, CPU "/online", text);
   temp_tree_write(tree, CPU "/possible", text);
   for (int core = 0; core < cores; core++) {
-    snprintf(path, sizeof path, CPU "/cpu%d/topology/physical_package_id",
-             core);
-    snprintf(text, sizeof text, "%d\n", core % half / (half / 2));
-    temp_tree_write(tree, path, text);
     snprintf(path, sizeof path, CPU "/cpu%d/topology/thread_siblings_list",
              core);
     snprintf(text, sizeof text, "%d,%d\n", core % half, core % half + half);
@@ -121,14 +115,13 @@ static void check_server(int cores) {
   for (int core = 0; core < cores; core++) {
     assert_int_equal(topology.sibling[core], (core + half) % cores);
     assert_int_equal(topology.node[core], core % half / (cores / 8));
-    assert_int_equal(topology.package[core], core % half / (half / 2));
   }
   topology_free(&topology);
   machine_linux_close(machine);
   temp_tree_remove(&tree);
 }
 
-TEST(servers_of_64_and_256_cores_have_nodes_and_packages) {
+TEST(servers_of_64_and_256_cores_have_nodes_and_siblings) {
   check_server(64);
   check_server(256);
 }
@@ -144,9 +137,7 @@ TEST(an_offline_core_is_possible_and_belongs_to_no_node) {
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_set(&topology.online, "0-1,3");
   assert_set(&topology.possible, "0-3");
-  assert_int_equal(topology.package[2], -1);
   assert_int_equal(topology.node[2], -1);
-  assert_int_equal(topology.package[3], 0);
 }
 
 TEST(a_refresh_notices_hotplug) {
@@ -169,7 +160,6 @@ TEST(a_refresh_notices_hotplug) {
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_set(&topology.online, "0-3");
   assert_int_equal(topology.node[2], 0);
-  assert_int_equal(topology.package[2], 0);
 }
 
 TEST(a_core_beyond_the_possible_cores_gets_room) {
@@ -182,7 +172,6 @@ TEST(a_core_beyond_the_possible_cores_gets_room) {
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_int_equal(topology.cores_len, 8);
   assert_set(&topology.possible, "0-7");
-  assert_int_equal(topology.package[7], 0);
 }
 
 TEST(isolcpus_and_nohz_full_are_both_isolated) {
@@ -244,18 +233,6 @@ TEST(a_node_may_have_no_cores_or_unknown_cores) {
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_int_equal(topology.node[0], 0);
   assert_int_equal(topology.node[1], -1);
-}
-
-TEST(impossible_package_numbers_are_unknown) {
-  static const char *const bad[] = {"-1\n", "x\n", "", "4294967296\n"};
-  fake = fake_machine_new(1);
-  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    struct topology topology;
-    fake_machine_file(fake, CPU "/cpu0/topology/physical_package_id", bad[i]);
-    assert_int_equal(topology_read(&topology, &fake->machine), 0);
-    assert_int_equal(topology.package[0], -1);
-    topology_free(&topology);
-  }
 }
 
 static bool tsc_is_steady(const char *flags) {
@@ -320,14 +297,10 @@ TEST(the_flags_are_found_in_a_cpuinfo_of_any_length) {
 }
 
 TEST(if_one_file_is_missing_everything_else_is_known) {
-  static const char *const files[] = {CPU "/possible",
-                                      CPU "/isolated",
-                                      CPU "/nohz_full",
-                                      "/proc/cpuinfo",
-                                      NODE "/node0/cpulist",
-                                      CPU "/cpu1/topology/physical_package_id",
-                                      CPU
-                                      "/cpu1/topology/thread_siblings_list"};
+  static const char *const files[] = {
+      CPU "/possible",       CPU "/isolated",
+      CPU "/nohz_full",      "/proc/cpuinfo",
+      NODE "/node0/cpulist", CPU "/cpu1/topology/thread_siblings_list"};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     struct fake_machine *fake = fake_machine_new(2);
     struct topology topology;
@@ -335,7 +308,6 @@ TEST(if_one_file_is_missing_everything_else_is_known) {
     assert_int_equal(topology_read(&topology, &fake->machine), 0);
     assert_set(&topology.online, "0-1");
     assert_set(&topology.possible, "0-1");
-    assert_int_equal(topology.package[0], 0);
     topology_free(&topology);
     fake_machine_free(fake);
   }

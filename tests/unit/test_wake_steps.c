@@ -1,6 +1,5 @@
 /* Tests how the events of a core, in every possible order, become datapoints.
  */
-#include "wake/programs.h"
 #include "wake/wake.h"
 
 #include "unit.h"
@@ -247,8 +246,7 @@ static size_t add(size_t count, uint32_t state, bool off) {
                              .tintr = 5200,
                              .state = state,
                              .interrupts_off = off,
-                             .interrupt = 236,
-                             .smis = 3};
+                             .interrupt = 236};
   size_t before = points.len;
   for (size_t i = 0; i < count; i++) {
     size_t len = points.len;
@@ -265,7 +263,6 @@ TEST(an_event_becomes_a_datapoint) {
   assert_near(points.list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
   assert_near(points.list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
   assert_int_equal(points.list[0].interrupt, 236);
-  assert_int_equal(points.list[0].smis, 3);
 }
 
 TEST(the_minority_of_the_events_so_far_does_not_count) {
@@ -301,26 +298,6 @@ TEST(datapoints_before_a_window_are_forgotten) {
   wake_points_forget(&points, 7000);
   assert_int_equal(points.len, 1);
   assert_int_equal(points.list[0].ltime_ns, 7000);
-}
-
-static const char *refusal(int error, const char *log) {
-  static char text[256];
-  strcpy(text, log);
-  return wake_programs_refusal(error, text);
-}
-
-TEST(the_verifier_says_why_programs_are_refused) {
-  static const char *const reason = "bpf_timer cannot be used for PREEMPT_RT.";
-  static const char *const log = "a line\nbpf_timer cannot be used for "
-                                 "PREEMPT_RT.\n"
-                                 "verification time 41 usec\n"
-                                 "stack depth 16\n"
-                                 "processed 9 insns (limit 1000000) peak 0\n";
-  assert_string_equal(refusal(EACCES, log), reason);
-  assert_string_equal(refusal(EOPNOTSUPP, log), reason);
-  assert_string_equal(refusal(EINVAL, "no end of line"), "no end of line");
-  assert_non_null(strstr(refusal(EPERM, ""), "seccomp"));
-  assert_non_null(strstr(refusal(EINVAL, strstr(log, "veri")), "Linux 5.15"));
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin,

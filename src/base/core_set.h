@@ -1,6 +1,6 @@
 /* core_set: a set of core numbers, written as Linux writes them ("0-15,32"). */
-#ifndef PERCORE_CORE_SET_H
-#define PERCORE_CORE_SET_H
+#ifndef PERCORE_BASE_CORE_SET_H
+#define PERCORE_BASE_CORE_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>
