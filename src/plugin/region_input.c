@@ -349,19 +349,56 @@ static void add_to_rest(struct region_input *input, uint32_t i, bool moves) {
     }
 }
 
+/* Returns the row of the sum for which the row's object counts, as find_row
+ * does. An object counts no longer for a row that has lost its place. */
+static struct region_sum_row *choose_row(const struct row *row) {
+  struct region_input *input = row->input;
+  struct region_sum_row *to = input->rows[row->number];
+  if (to != NULL && to != input->sum->other && !to->shown) {
+    release(input, row->number);
+    to = NULL;
+  }
+  if (to == NULL && (row->is_live || row->is_new)) {
+    to = find_row(row);
+    if (to != NULL && row->is_live)
+      region_input_assign(input, row->number, to);
+  }
+  return to;
+}
+
+/* Reads a row that is remembered. */
+static void count_row(const struct row *row) {
+  struct region_input *input = row->input;
+  struct region_sum *sum = input->sum;
+  struct region_sum_row *to = choose_row(row);
+  int64_t weight = weigh(row);
+  if (to == NULL && sum->single)
+    return; /* `other` is not reported: its counts wait */
+  if (to == NULL && row->is_live && sum->ranks_by != NULL)
+    offer(row, weight);
+  if (to == NULL)
+    to = sum->other;
+  else
+    to->weight = region_weights_add(to->weight, weight);
+  count_cells(input, to, row->i);
+  if (row->is_live && !input->ended)
+    combine(input, to, row->i, last_of(input, row->number, 0));
+  if (!row->is_live && input->rows[row->number] != NULL)
+    release(input, row->number);
+}
+
 static void read_row(struct region_input *input, uint32_t i) {
   struct region_sum *sum = input->sum;
-  const struct region_tile *tile = input->tile;
-  uint64_t generation = tile->generations[i];
-  uint32_t number = tile->first_row + i;
+  uint64_t generation = input->tile->generations[i];
+  uint32_t number = input->tile->first_row + i;
   bool is_remembered = number < input->past.rows;
   bool moves = number >= input->kept && number < input->rows_read;
+  bool is_known = (input->scans > 0 || input->from_zero) && !moves;
   struct row row = {.input = input,
                     .i = i,
                     .number = number,
                     .incarnation = region_incarnation(generation),
                     .is_live = region_state(generation) == REGION_LIVE};
-  bool is_known = (input->scans > 0 || input->from_zero) && !moves;
   if (generation == 0)
     return;
   input->live += row.is_live;
@@ -369,46 +406,20 @@ static void read_row(struct region_input *input, uint32_t i) {
     add_to_rest(input, i, is_remembered);
   if (is_remembered && !is_known)
     learn(input, number, i);
-  if (generation == REGION_CHANGING) {
-    if (is_remembered)
-      count_cells(input, sum->other, i);
-    return;
-  }
   if (!is_remembered) {
     if (row.is_live && !input->ended && need_births(&row))
       combine(input, sum->other, i, NULL);
-    return;
-  }
-  row.is_same = input->past.incarnations[number] == row.incarnation;
-  row.is_new = !row.is_same && is_known;
-  if (!row.is_same) {
-    if (!need_births(&row))
+  } else if (generation == REGION_CHANGING) {
+    count_cells(input, sum->other, i);
+  } else {
+    row.is_same = input->past.incarnations[number] == row.incarnation;
+    row.is_new = !row.is_same && is_known;
+    if (!row.is_same && !need_births(&row))
       return; /* it is read again in the next scan */
-    begin_object(&row);
+    if (!row.is_same)
+      begin_object(&row);
+    count_row(&row);
   }
-  struct region_sum_row *to = input->rows[number];
-  if (to != NULL && to != sum->other && !to->shown)
-    release(input, number); /* it has lost its place */
-  to = input->rows[number];
-  if (to == NULL && (row.is_live || row.is_new)) {
-    to = find_row(&row);
-    if (to != NULL && row.is_live)
-      region_input_assign(input, number, to);
-  }
-  if (to == NULL && sum->single)
-    return; /* `other` is not reported: its counts wait */
-  int64_t weight = weigh(&row);
-  if (to == NULL && row.is_live && sum->ranks_by != NULL)
-    offer(&row, weight);
-  if (to == NULL)
-    to = sum->other;
-  else
-    to->weight = region_weights_add(to->weight, weight);
-  count_cells(input, to, i);
-  if (row.is_live && !input->ended)
-    combine(input, to, i, last_of(input, number, 0));
-  if (!row.is_live && input->rows[number] != NULL)
-    release(input, number);
 }
 
 /* Reads rows from the tile's row i on, as long as they are light: they hold the
