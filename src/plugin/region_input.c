@@ -225,6 +225,11 @@ static void begin_object(const struct row *row) {
   input->past.incarnations[row->number] = row->incarnation;
 }
 
+/* True if live rows have values that are reported as they are. */
+static bool has_present(const struct region_input *input) {
+  return input->sum->present.len > 0 && !input->ended;
+}
+
 /* Combines the present values of a row with those of others. */
 static void combine(struct region_input *input, struct region_sum_row *to,
                     uint32_t i, const uint64_t *bases) {
@@ -381,7 +386,7 @@ static void count_row(const struct row *row) {
   else
     to->weight = region_weights_add(to->weight, weight);
   count_cells(input, to, row->i);
-  if (row->is_live && !input->ended)
+  if (row->is_live && has_present(input))
     combine(input, to, row->i, last_of(input, row->number, 0));
   if (!row->is_live && input->rows[row->number] != NULL)
     release(input, row->number);
@@ -407,7 +412,7 @@ static void read_row(struct region_input *input, uint32_t i) {
   if (is_remembered && !is_known)
     learn(input, number, i);
   if (!is_remembered) {
-    if (row.is_live && !input->ended && need_births(&row))
+    if (row.is_live && has_present(input) && need_births(&row))
       combine(input, sum->other, i, NULL);
   } else if (generation == REGION_CHANGING) {
     count_cells(input, sum->other, i);
