@@ -145,17 +145,9 @@ void region_tile_free(struct region_tile *tile) {
  * Combining the copies of rows
  */
 
-/* Returns the combination of two values of a gauge. If `first`, so_far is the
- * value of the shared block, which only a sum includes. */
-static uint64_t combine_gauge(uint32_t aggregation, uint64_t so_far,
-                              uint64_t value, bool first) {
-  return first && aggregation != PERCORE_SUM
-             ? value
-             : region_combine_gauges(aggregation, so_far, value);
-}
-
 /* Combines consecutive rows. Gauges and states are those of a thread: what it
- * leaves in its slot does not count. */
+ * leaves in its slot does not count, and what the shared block has, which the
+ * `first` of them finds there, only in sums. */
 static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
                     const uint64_t *values, uint32_t count, bool is_live,
                     bool first) {
@@ -171,14 +163,14 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   for (; count > 0; count--, into += columns, values += columns)
     for (uint32_t f = 0; f < table->field_count; f++) {
       uint32_t kind = fields[f].kind, c = fields[f].column;
+      uint32_t aggregation = fields[f].aggregation;
       if (kind != PERCORE_STATE && kind != PERCORE_GAUGE)
         for (uint32_t k = c; k < c + fields[f].cells; k++)
           into[k] += values[k];
       else if (is_live)
-        into[c] = kind == PERCORE_STATE
+        into[c] = kind == PERCORE_STATE || (first && aggregation != PERCORE_SUM)
                       ? values[c]
-                      : combine_gauge(fields[f].aggregation, into[c], values[c],
-                                      first);
+                      : region_combine_gauges(aggregation, into[c], values[c]);
     }
 }
 
@@ -196,24 +188,19 @@ struct copy {
   bool first, first_of_core;
 };
 
-static struct copy single_copy(const struct region_view *view, uint32_t t,
-                               uint32_t in_use) {
-  const struct region_table *table = &view->directory.tables[t];
-  return (struct copy){.rows = table->single_offset,
-                       .ahead = table->single_offset +
-                                (uint64_t)in_use * table->row_stride,
+static struct copy copy_at(const struct region_table *table, uint64_t rows,
+                           uint64_t sequence, uint32_t in_use) {
+  return (struct copy){.rows = rows,
+                       .ahead = rows + (uint64_t)in_use * table->row_stride,
+                       .sequence = sequence,
                        .core = -1};
 }
 
-static struct copy slot_copy(const struct region_view *view, uint32_t t,
-                             uint32_t s, uint32_t in_use) {
-  const struct region_table *table = &view->directory.tables[t];
-  uint64_t block = region_view_block(view, s),
-           rows = block + table->slot_offset;
-  return (struct copy){.rows = rows,
-                       .ahead = rows + (uint64_t)in_use * table->row_stride,
-                       .sequence = block,
-                       .core = -1};
+static struct copy slot_copy(const struct region_view *view,
+                             const struct region_table *table, uint32_t s,
+                             uint32_t in_use) {
+  uint64_t block = region_view_block(view, s);
+  return copy_at(table, block + table->slot_offset, block, in_use);
 }
 
 /* Loads cells that one section may update together. Returns false if the writer
@@ -407,6 +394,7 @@ static void add_group(struct region_view *view, struct region_tile *tile,
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
                        uint32_t first, uint32_t count) {
   struct region_view *view = &reader->view;
+  const struct region_table *table = &view->directory.tables[tile->table];
   enum { USED = 1, LIVE = 2 };
   struct group group = {.count = 0};
   struct region_slot_states slots = {.exactly =
@@ -422,7 +410,7 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
     if (group.count == SLOTS_AT_ONCE)
       add_group(view, tile, &group, first, count);
     struct copy *copy = &group.copies[group.count++];
-    *copy = slot_copy(view, tile->table, s, tile->in_use);
+    *copy = slot_copy(view, table, s, tile->in_use);
     copy->core = core;
     copy->is_live = state == REGION_LIVE;
     copy->first = copy->is_live && !any_live;
@@ -461,7 +449,8 @@ static void read_rows(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first, uint32_t count) {
   struct region_view *view = &reader->view;
   const struct region_table *table = &view->directory.tables[tile->table];
-  const struct copy single = single_copy(view, tile->table, tile->in_use);
+  const struct copy single =
+      copy_at(table, table->single_offset, 0, tile->in_use);
   uint32_t at = first - tile->first_row;
   if (tile->want & REGION_WANT_CORES)
     clear_cores(tile, at, count);
@@ -599,7 +588,7 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
     return region_failed(EINVAL);
   if (region_reader_slot_state(reader, &slots, s, &core) == REGION_FREE)
     return region_failed(ENOENT);
-  struct copy copy = slot_copy(view, table, s, 0);
+  struct copy copy = slot_copy(view, &view->directory.tables[table], s, 0);
   return load_row(view, table, &copy, row, values) ? 0 : 1;
 }
 
