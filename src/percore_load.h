@@ -75,10 +75,10 @@ int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
 /* Samples all cores. The loads then cover the time since the previous update,
- * or since percore_load_open. A window lasts at least 10 ms with hardware
- * counters, and 200 ms with the source "idle" (its error is 2.3 points rms at
- * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
- * long, the call returns 0 and leaves the loads unchanged.
+ * or since percore_load_open. A window lasts at least 10 ms, and 200 ms while a
+ * core uses the source "idle" (its error is 2.3 points rms at 200 ms and 0.45
+ * at 1 s). If a thread calls this before the window is that long, the call
+ * returns 0 and leaves the loads unchanged.
  *
  * Price: two system calls for all cores, and one for each core with a hardware
  * counter, or with the source "idle" where the idle loop may poll; with

@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define COUNTERS 3 /* of a core */
+
 /* Returns the number of open descriptors: the entries of /proc/self/fd, except
  * the descriptor of that directory itself. Returns LONG_MAX if the directory
  * cannot be opened, because no descriptor is left or because /proc is not
@@ -24,19 +26,28 @@ static long count_used(void) {
   return count;
 }
 
-long descriptors_available(void) {
+/* Returns how many descriptors may be open of those below `below`. */
+static long limit_below(long below) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return 0;
-  rlim_t most = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
-  rlim_t reserve =
-      most / 4 < DESCRIPTORS_RESERVE ? most / 4 : DESCRIPTORS_RESERVE;
-  long free_now = (long)most - (long)reserve, used = count_used();
-  return used < free_now ? free_now - used : 0;
+  long most = limit.rlim_cur < (rlim_t)below ? (long)limit.rlim_cur : below;
+  return most -
+         (most / 4 < DESCRIPTORS_RESERVE ? most / 4 : DESCRIPTORS_RESERVE);
 }
 
-void descriptors_raise_limit(long need) {
+long descriptors_available(void) {
+  long most = limit_below(INT_MAX), used = count_used();
+  return used < most ? most - used : 0;
+}
+
+bool descriptors_have_room(int fd) {
+  return fd < limit_below(fd < DESCRIPTORS_HIGH ? DESCRIPTORS_HIGH : INT_MAX);
+}
+
+void descriptors_raise_limit(void) {
   struct rlimit limit;
+  long need = COUNTERS * sysconf(_SC_NPROCESSORS_CONF);
   if (descriptors_available() >= need || getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return;
   rlim_t enough = (rlim_t)(DESCRIPTORS_HIGH + need + DESCRIPTORS_RESERVE);

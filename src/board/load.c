@@ -28,13 +28,6 @@ static uint64_t now_ns(const struct percore_load *load) {
   return machine_now_ns(load->machine, CLOCK_MONOTONIC);
 }
 
-static uint64_t shortest_window_ns(const struct percore_load *load,
-                                   enum source_kind kind) {
-  if (load->shortest_ns > 0)
-    return load->shortest_ns;
-  return kind == SOURCE_IDLE ? SHORTEST_IDLE_NS : SHORTEST_COUNTER_NS;
-}
-
 static _Atomic double *place_of(const struct percore_load *load, int core,
                                 size_t column) {
   return &load->figures[column * (size_t)load->cores_len + (size_t)core];
@@ -65,8 +58,8 @@ double load_figure(const struct percore_load *load, int core, size_t column) {
 
 static void end_window(struct percore_load *load, const struct core *state,
                        const struct topology *topology, uint64_t time_ns) {
-  struct window_start *start = &load->starts[state->number];
-  const struct core_totals *from = &start->totals, *to = &state->total;
+  struct core_totals *from = &load->starts[state->number];
+  const struct core_totals *to = &state->total;
   struct bounds bounds = {NAN, NAN};
   struct board_core row = unknown;
   if (load->options.bounds)
@@ -88,36 +81,25 @@ static void end_window(struct percore_load *load, const struct core *state,
     row.proof = state->proof;
   }
   set_row(load, state->number, &row);
-  *start = (struct window_start){state->total, time_ns};
+  *from = *to;
 }
 
-/* Returns true if loads are new. */
-static bool publish_counters(struct percore_load *load) {
-  bool is_new = false;
+/* Ends the windows of all cores. */
+static void publish_counters(struct percore_load *load) {
   const struct topology *topology = engine_topology(load->engine);
   size_t len;
   const struct core *states = engine_cores(load->engine, &len);
   uint64_t time_ns = engine_time_ns(load->engine);
-  load->due_ns = time_ns + shortest_window_ns(load, SOURCE_IDLE);
+  uint64_t shortest_ns = SHORTEST_COUNTER_NS;
   for (size_t i = 0; i < len; i++) {
-    const struct core *state = &states[i];
-    if (state->number >= load->cores_len)
-      continue;
-    const struct window_start *start = &load->starts[state->number];
-    enum source_kind source = state->online ? state->source : SOURCE_NONE;
-    uint64_t shortest_ns = shortest_window_ns(load, source);
-    if (source == SOURCE_NONE || start->totals.epoch != state->total.epoch ||
-        time_ns - start->time_ns >= shortest_ns) {
-      end_window(load, state, topology, time_ns);
-      is_new = true;
-    }
-    if (source != SOURCE_NONE && start->time_ns + shortest_ns < load->due_ns)
-      load->due_ns = start->time_ns + shortest_ns;
-    set(load, state->number, BOARD_COLUMN(source), source - SOURCE_NONE);
-    set(load, state->number, BOARD_COLUMN(proof), state->proof);
+    if (states[i].number < load->cores_len)
+      end_window(load, &states[i], topology, time_ns);
+    if (states[i].online && states[i].source == SOURCE_IDLE)
+      shortest_ns = SHORTEST_IDLE_NS;
   }
+  load->due_ns =
+      time_ns + (load->shortest_ns > 0 ? load->shortest_ns : shortest_ns);
   load->learned = false;
-  return is_new;
 }
 
 /* ---------------------------------------------------------------------------
@@ -140,18 +122,13 @@ static void publish_board(struct percore_load *load) {
  */
 
 static int make_cores(struct percore_load *load) {
-  /* On the heap, because the thread may have a small stack. */
-  struct topology *topology = malloc(sizeof(*topology));
+  struct core_set possible;
   uint64_t seed = now_ns(load) ^ (uint64_t)getpid() << 40;
   int status =
-      topology != NULL ? topology_read(topology, load->machine) : -ENOMEM;
-  if (status == 0) {
-    load->cores_len = topology->cores_len;
-    topology_free(topology);
-  }
-  free(topology);
+      machine_read_core_set(load->machine, &possible, CPU_FOLDER "/possible");
   if (status != 0)
     return status;
+  core_set_for_each(core, &possible) { load->cores_len = core + 1; }
   size_t len = (size_t)load->cores_len;
   load->starts = calloc(len, sizeof(*load->starts));
   load->figures = calloc(len * BOARD_COLUMNS, sizeof(*load->figures));
@@ -227,9 +204,9 @@ static int update_counters(struct percore_load *load) {
   if (load->due_ns > 0 && now_ns(load) < load->due_ns)
     return load->status;
   load->status = sample(load);
-  bool is_new = publish_counters(load);
+  publish_counters(load);
   engine_prove_aside(load->engine);
-  return load->status == 0 ? is_new : load->status;
+  return load->status == 0 ? 1 : load->status;
 }
 
 static int open_counters(struct percore_load *load) {
@@ -237,8 +214,10 @@ static int open_counters(struct percore_load *load) {
   if (status != 0)
     return status;
   for (int i = 0; i < load->cores_len; i++)
-    load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
-  return update_counters(load);
+    load->starts[i].epoch = UINT64_MAX; /* no window has begun */
+  publish_counters(load); /* the engine has just taken a sample */
+  engine_prove_aside(load->engine);
+  return engine_has_source(load->engine) ? 0 : -ENOTSUP;
 }
 
 /* While there is no fresh board, all loads are unknown. */

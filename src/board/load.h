@@ -1,5 +1,5 @@
-/* load: the loads of percore_load.h, measured here or read from the board. load.c
- * measures and reads them, best.c chooses cores by them. */
+/* load: the loads of percore_load.h, measured here or read from the board.
+ * load.c measures and reads them, best.c chooses cores by them. */
 #ifndef PERCORE_BOARD_LOAD_H
 #define PERCORE_BOARD_LOAD_H
 
@@ -11,12 +11,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-
-/* Where a core's next window begins. */
-struct window_start {
-  struct core_totals totals;
-  uint64_t time_ns;
-};
 
 struct percore_load {
   pthread_mutex_t mutex; /* serialises updates */
@@ -31,7 +25,7 @@ struct percore_load {
   uint64_t due_ns;               /* when the window will be long enough */
   uint64_t sampled_ns;           /* when the engine was last sampled */
   uint64_t between_ns; /* from the sample before until then; 0: none yet */
-  struct window_start *starts; /* by core number; of the engine */
+  struct core_totals *starts; /* of the window, by core number */
   /* The columns of board.h, each for all cores, because callers mostly look at
    * one figure of all cores. They are written under the mutex. Any thread may
    * read them, with memory_order_relaxed. With counters, there are no averages.

@@ -14,12 +14,9 @@
  * much in addition to the errors of totals.h. */
 #define LOAD_TOLERANCE 0.005
 
-/* After this many consecutive readings with an impossible load, or in which the
- * counter did not run for STARVED_MIN_NS, the core gives up its source. */
+/* After this many consecutive readings with an impossible load, the core gives
+ * up its source. */
 #define REFUSED_MAX 3
-#define STARVED_MIN_NS (5 * NS_PER_S)
-#define STARVED_FIRST_NS (60 * NS_PER_S)
-#define STARVED_MAX_NS (3600 * NS_PER_S)
 
 /* ---------------------------------------------------------------------------
  * Opening and closing
@@ -140,10 +137,9 @@ static bool may_fill(struct engine *engine, const struct core *core) {
 
 /* Changes to the next source, and delays the next attempt to use the one that
  * failed, as backoff_extend does. */
-static void give_up(struct engine *engine, struct core *core, uint64_t first_ns,
-                    uint64_t max_ns) {
-  backoff_extend(&core->backoff[core->source_index], engine->time_ns, first_ns,
-                 max_ns);
+static void give_up(struct engine *engine, struct core *core) {
+  backoff_extend(&core->backoff[core->source_index], engine->time_ns,
+                 REST_FIRST_NS, REST_MAX_NS);
   drop_source(core);
   core_choose(engine, core, core->allowed);
 }
@@ -168,30 +164,21 @@ static void give_up_refuted(struct engine *engine, struct core *core,
     source->proof = PROOF_PENDING;
     source->must_be_proven = true;
   }
-  give_up(engine, core, REST_FIRST_NS, REST_MAX_NS);
+  give_up(engine, core);
 }
 
-/* Handles a window without a usable load. After REFUSED_MAX such windows, the
+/* Handles a window with an impossible load. After REFUSED_MAX such windows, the
  * core gives up the source. Returns true if the next window begins with this
  * reading, because the idle columns cover this window; otherwise, the next
  * window includes it. */
-static bool refuse(struct engine *engine, struct core *core, bool starved) {
+static bool refuse(struct engine *engine, struct core *core) {
   double load = core->sample.growth.unhalted / core->sample.growth.wall;
   forget_growth(core);
-  engine->counts.errors += !starved;
+  engine->counts.errors++;
   engine->counts.windows_discarded++;
-  if (core->refused++ == 0)
-    core->refused_since_ns = engine->time_ns;
-  if (core->refused < REFUSED_MAX ||
-      (starved && engine->time_ns - core->refused_since_ns < STARVED_MIN_NS))
+  if (++core->refused < REFUSED_MAX)
     return core->sample.stat_valid && may_fill(engine, core);
-  if (!starved) {
-    give_up_refuted(engine, core, load);
-    return false;
-  }
-  snprintf(engine->sources[core->source_index].reason, WHY_SIZE,
-           "other users of the PMU hold its counters on core %d", core->number);
-  give_up(engine, core, STARVED_FIRST_NS, STARVED_MAX_NS);
+  give_up_refuted(engine, core, load);
   return false;
 }
 
@@ -202,9 +189,9 @@ static bool end_window(struct engine *engine, struct core *core,
                        const struct source_reading *reading) {
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
-  bool has_begun = core->reading_time_ns > 0, starved = reading->starved;
-  bool bad = starved || (has_begun && !is_plausible(core, reading->off_ns));
-  if (bad && !refuse(engine, core, starved))
+  bool has_begun = core->reading_time_ns > 0;
+  bool bad = has_begun && !is_plausible(core, reading->off_ns);
+  if (bad && !refuse(engine, core))
     return false;
   if (has_begun && !bad && !(growth->wall > 0)) /* no time has passed */
     return false;
@@ -227,11 +214,9 @@ static void read_source(struct engine *engine, struct core *core) {
                         : counter_read(engine, core, &reading);
   if (status == -EAGAIN)
     return;
-  if (reading.was_offline)
-    core_begin_epoch(core);
   if (status != 0) {
     engine->counts.errors++;
-    give_up(engine, core, REST_FIRST_NS, REST_MAX_NS);
+    give_up(engine, core);
   } else if (end_window(engine, core, &reading)) {
     if (is_clock)
       bpf_keep(engine, core, &reading);

@@ -43,8 +43,6 @@ struct core_sample {
 struct source_reading {
   uint64_t time_ns;            /* CLOCK_MONOTONIC */
   double off_ns;               /* the growth may be off by this much */
-  bool starved;                /* the counter did not run in the window */
-  bool was_offline;            /* since the last reading */
   uint64_t halted_ns;          /* by the idle clock */
   struct perf_reading counter; /* of a counter */
 };
@@ -55,9 +53,8 @@ struct core {
   int number;
   bool online;
   enum source_kind
-      source;         /* the source in use; SOURCE_NONE: the load is unknown */
-  enum proof proof;   /* result of proving `source` (source.h) */
-  double multiplexed; /* time_running / time_enabled of the last window */
+      source;       /* the source in use; SOURCE_NONE: the load is unknown */
+  enum proof proof; /* result of proving `source` (source.h) */
   struct core_totals total;
   uint64_t total_end_ns; /* CLOCK_MONOTONIC; 0: no window in this epoch yet */
   enum source_kind total_end_kind; /* the source of the last window */
@@ -74,9 +71,7 @@ struct core {
   struct perf_group group;
   struct perf_reading reading; /* the group's last reading */
   uint64_t reading_time_ns;    /* of the source; 0: none yet */
-  /* Consecutive readings with an impossible load, or with none. */
-  int refused;
-  uint64_t refused_since_ns;
+  int refused; /* consecutive readings with an impossible load */
 
   uint64_t halted_ns; /* halted time at reading_time_ns, for the bpf source */
   /* At most this much has been stolen from the core until steal_at_ns (0: the

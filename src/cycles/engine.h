@@ -63,7 +63,6 @@ struct engine_options {
   struct core_set also_isolated; /* in addition to the kernel's list */
   bool bounds;    /* where cores wake often, also count how often each halts */
   bool frequency; /* also count aperf */
-  bool raise_limit; /* raise the limit on open files if it is too low */
   struct journal journal;
   /* When this becomes true, engine_prove returns soon. May be NULL. */
   const atomic_bool *cancel;

@@ -79,10 +79,9 @@ static void doubt(struct engine *engine, const struct core *core,
            "it read %.1f %% on core %d while the kernel measured at least "
            "%.1f %%; %s, so either may be right",
            100 * hardware, core->number, 100 * kernel, why);
-  if (!source->doubt_reported)
+  if (condition_begins(engine, CONDITION_DOUBT, true))
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
                source_name(source->kind), source->reason);
-  source->doubt_reported = true;
 }
 
 /* Condemns the source of a core if the source has missed work in too many

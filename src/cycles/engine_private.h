@@ -32,21 +32,12 @@ enum kernel_member {
 enum condition {
   CONDITION_STAT_WITHHELD,
   CONDITION_NO_SOURCE,
-  CONDITION_SHORT_OF_DESCRIPTORS,
   CONDITION_POLLS,
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
-  CONDITION_COUNTERS_SHARED,
+  CONDITION_SHORT_OF_DESCRIPTORS,
+  CONDITION_DOUBT, /* a source read less work than the kernel measured */
   CONDITIONS,
-};
-
-/* How many counters this sample may still open. Computed when the sample opens
- * its first counter. */
-struct perf_room {
-  long wanted; /* counters wanted by all cores together */
-  bool computed;
-  long left;
-  long missing; /* wanted counters for which no descriptor is left */
 };
 
 struct engine {
@@ -90,7 +81,6 @@ struct engine {
   int64_t bracket_ns;   /* how long reading the clocks for offset_ns took */
   uint64_t judge_at_ns; /* when to check the sources against the kernel again */
   uint64_t look_at_ns;  /* when to read again what seldom changes */
-  struct perf_room room;
   struct engine_counts counts;
 };
 
@@ -158,11 +148,6 @@ int engine_find_hotplug(struct engine *engine, bool must_look);
 /* Chooses the best available source for every online core. */
 void engine_choose_sources(struct engine *engine);
 
-/* Returns the sources that a core may use, as a bit mask. For isolated cores,
- * this depends on the option IsolatedCores. */
-unsigned engine_allowed_sources(const struct engine *engine,
-                                const struct core *core);
-
 /* ---------------------------------------------------------------------------
  * source_idle.c
  */
@@ -175,8 +160,6 @@ void idle_find(struct engine *engine);
 int idle_begin(struct engine *engine);
 /* Reads the columns of a core, whatever its source is. */
 void idle_read_columns(struct engine *engine, struct core *core);
-/* Returns at most how often the core halted in the window of the columns. */
-double idle_halts(const struct engine *engine, struct core *core);
 /* Computes the load from the columns. */
 void idle_read(struct engine *engine, struct core *core);
 /* Does so in place of the core's source, which has no load. */
@@ -195,16 +178,12 @@ void idle_forget(struct core *core);
  * up. The second makes the reading the begin of the next window and, if
  * core->sample has the end of a window, sets its bounds. */
 
-/* Counts the counters that the cores still want. */
-void counter_begin(struct engine *engine);
 int counter_open(struct engine *engine, const struct core *core,
                  struct source *source, struct perf_group *group);
 int counter_read(struct engine *engine, struct core *core,
                  struct source_reading *reading);
 void counter_keep(struct engine *engine, struct core *core,
                   const struct source_reading *reading);
-/* Reports that too few descriptors are left for counters. */
-void counter_say(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
  * source_bpf.c

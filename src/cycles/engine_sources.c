@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-unsigned engine_allowed_sources(const struct engine *engine,
+/* Returns the sources that a core may use, as a bit mask. */
+static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
   static const unsigned isolated[] = {
       [ISOLATED_CORES_IDLE] = 1U << SOURCE_IDLE,
@@ -90,12 +91,11 @@ static void say_no_source(struct engine *engine) {
 
 static void choose_for_cores(struct engine *engine) {
   engine_for_each_online(core, engine) {
-    core_choose(engine, core, engine_allowed_sources(engine, core));
+    core_choose(engine, core, allowed_sources(engine, core));
   }
 }
 
 void engine_choose_sources(struct engine *engine) {
-  counter_begin(engine);
   choose_for_cores(engine);
   if (!engine_has_source(engine) && engine->clock == NULL) {
     bpf_consider(engine);
@@ -104,5 +104,4 @@ void engine_choose_sources(struct engine *engine) {
   }
   say_changes(engine);
   say_no_source(engine);
-  counter_say(engine);
 }

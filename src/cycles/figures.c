@@ -37,10 +37,6 @@ struct figures {
   struct core_windows windows[CORES_MAX];
 };
 
-static double ratio(double part, double whole) {
-  return whole > 0 ? part / whole : NAN;
-}
-
 static double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
@@ -231,7 +227,7 @@ static void cstates_interval(const struct figures *figures,
      * interval. */
     core->residency[i] =
         comparable && to_ns >= from_ns
-            ? between_0_and_1(ratio((double)(to_ns - from_ns), wall_ns))
+            ? between_0_and_1((double)(to_ns - from_ns) / wall_ns)
             : NAN;
   }
   windows->cpuidle = *now;
@@ -251,8 +247,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
       .online = state->online,
       .isolated = core_set_has(&topology->isolated, state->number),
       .source = state->source,
-      .proof = state->proof,
-      .counter_running = NAN};
+      .proof = state->proof};
   core->load = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
   core->load_low = state->online ? bounds.low : NAN;
@@ -269,8 +264,6 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   for (int i = 0; i < LOADAVG_PERIODS; i++)
     core->load_average[i] =
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
-  if (source_is_counter(state->source))
-    core->counter_running = between_0_and_1(state->multiplexed);
   cstates_interval(figures, windows, core);
   core->softirq = softirq_time_core(figures->softirq, core->core);
   windows->interval = *to;

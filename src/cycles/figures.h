@@ -65,7 +65,6 @@ struct core_figures {
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
   struct softirq_shares softirq;
-  double counter_running; /* time_running / time_enabled of the source */
   struct cpuidle cstates;
   double residency[CPUIDLE_STATES_MAX]; /* share of the interval, 0 to 1 */
 };

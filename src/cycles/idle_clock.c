@@ -24,16 +24,6 @@ bool idle_clock_state0_polls(const struct machine *machine,
   return true;
 }
 
-static int open_or_load(struct idle_clock *clock, bool load,
-                        char why[WHY_SIZE]) {
-  const struct clock_calls *calls = clock->machine->clocks;
-  int status = calls->open(&clock->programs, NULL, why);
-  if (status != -ENOENT || !load)
-    return status;
-  bool polls = idle_clock_state0_polls(clock->machine, &clock->possible);
-  return calls->open(&clock->programs, &polls, why);
-}
-
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
                     const struct core_set *possible, bool load,
                     char why[WHY_SIZE]) {
@@ -49,7 +39,10 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
   if (machine_read(machine, text, sizeof(text), "/proc/self/timens_offsets") >
       0)
     clock->offset_ns = clock_offset_ns(text);
-  int status = open_or_load(clock, load, why);
+  int status = machine->clocks->open(&clock->programs, why);
+  if (status == -ENOENT && load)
+    status = machine->clocks->load(
+        &clock->programs, idle_clock_state0_polls(machine, possible), why);
   if (status != 0) {
     free(clock);
     return status;

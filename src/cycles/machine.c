@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -99,16 +98,13 @@ static int *place_of(struct linux_machine *self, const char *path) {
  * that is free. */
 static void keep(int *place, int fd) {
   struct statfs kind;
-  struct rlimit limit = {0};
   if (place == NULL || *place != 0 || fd <= 0 || fstatfs(fd, &kind) != 0 ||
       (kind.f_type != PROC_SUPER_MAGIC && kind.f_type != SYSFS_MAGIC)) {
     close(fd);
     return;
   }
   fd = descriptors_move(fd);
-  getrlimit(RLIMIT_NOFILE, &limit);
-  if (kind.f_type == PROC_SUPER_MAGIC ||
-      (rlim_t)fd + DESCRIPTORS_RESERVE < limit.rlim_cur)
+  if (kind.f_type == PROC_SUPER_MAGIC || descriptors_have_room(fd))
     *place = fd;
   else
     close(fd);
@@ -196,16 +192,15 @@ static int linux_list_directory(void *context, const char *path,
 static int linux_perf_open(void *context, struct perf_event_attr *attr,
                            int core, int group) {
   (void)context;
-  long fd =
-      syscall(SYS_perf_event_open, attr, -1, core, group, PERF_FLAG_FD_CLOEXEC);
-  return fd < 0 ? -errno : descriptors_move((int)fd);
-}
-
-static long linux_perf_room(void *context, long wanted, bool raise_limit) {
-  (void)context;
-  if (raise_limit)
-    descriptors_raise_limit(wanted);
-  return descriptors_available();
+  int fd = (int)syscall(SYS_perf_event_open, attr, -1, core, group,
+                        PERF_FLAG_FD_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  fd = descriptors_move(fd);
+  if (descriptors_have_room(fd))
+    return fd;
+  close(fd);
+  return -EMFILE;
 }
 
 static ssize_t linux_perf_read(void *context, int fd, void *buffer,
@@ -262,7 +257,6 @@ struct machine *machine_linux(const char *sysroot) {
       .perf_open = linux_perf_open,
       .perf_read = linux_perf_read,
       .perf_close = linux_perf_close,
-      .perf_room = linux_perf_room,
       .identity = linux_identity,
       .clocks = &programs_calls,
   };

@@ -43,17 +43,11 @@ struct machine {
                         void *argument);
 
   /* Calls perf_event_open(2) for all tasks on one core. Returns a descriptor or
-   * -errno. */
+   * -errno: -EMFILE if too few would be left for the rest of the process. */
   int (*perf_open)(void *context, struct perf_event_attr *attr, int core,
                    int group);
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
-
-  /* Returns how many more counters perf_open() may open while leaving enough
-   * descriptors for the rest of the process. `wanted` is how many the caller
-   * still needs; `raise_limit` allows this function to raise the limit on open
-   * files. */
-  long (*perf_room)(void *context, long wanted, bool raise_limit);
 
   /* Returns a number that stays the same until a file or a directory under the
    * sysroot is made anew; 0 if it does not exist. */

@@ -28,7 +28,7 @@ int perf_event_find(struct perf_event *event, const char *pmu, const char *name,
 int perf_group_open(struct perf_group *group, const struct machine *machine,
                     int core, const struct perf_event *events, int events_len,
                     bool pinned) {
-  *group = (struct perf_group){.machine = machine, .pinned = pinned};
+  *group = (struct perf_group){.machine = machine};
   for (int i = 0; i < events_len; i++) {
     struct perf_event_attr attr = {
         .size = sizeof(attr),
@@ -58,6 +58,8 @@ void perf_explain(char *text, size_t size, int status) {
   else if (status == -EOPNOTSUPP)
     remedy =
         " (this machine does not offer it, or not while a guest uses the PMU)";
+  else if (status == -EBUSY)
+    remedy = " (other users of the PMU hold its counters)";
   else if (status == -ENODEV)
     remedy = " (the core is offline)";
   else if (status == -EMFILE)

@@ -27,7 +27,6 @@ struct perf_group {
   const struct machine *machine;
   int events_len; /* 0: the group is not open */
   int fd[PERF_GROUP_EVENTS_MAX];
-  bool pinned;
 };
 
 /* Has the layout in which read(2) returns a group: see perf_event_open(2). */

@@ -15,45 +15,33 @@
 #include "cycles/clocks.lskel.h"
 #endif
 
-struct hook {
-  const char *tracepoint;
-  bool required;
-};
-
-/* The kinds of interrupts, other than those of devices, that have tracepoints
- * NAME_entry and NAME_exit. They are listed by name: a pattern would also match
- * tracepoints that run for every packet. Interrupts of devices use
- * irq_handler_entry and irq_handler_exit; on processors other than x86, all
- * interrupts use these. */
-#if defined(__x86_64__)
-#define EACH_INTERRUPT(EACH)                                                   \
-  EACH(local_timer)                                                            \
-  EACH(reschedule)                                                             \
-  EACH(call_function)                                                          \
-  EACH(call_function_single)                                                   \
-  EACH(irq_work)                                                               \
-  EACH(x86_platform_ipi)                                                       \
-  EACH(spurious_apic)                                                          \
-  EACH(error_apic)                                                             \
-  EACH(thermal_apic)                                                           \
-  EACH(threshold_apic)                                                         \
-  EACH(deferred_error_apic)
-#else
-#define EACH_INTERRUPT(EACH)
-#endif
-#define ENTRY(name) {#name "_entry", false},
-
 /* The hooks are attached from the last to the first, so that no halt begins
  * before the program that ends it is attached. The first hook begins and ends
  * halts, the others only end them. If the interrupt of the timer has no
- * tracepoint, as on Hyper-V, the first hrtimer that it runs ends the halt. */
-static const struct hook hooks[] = {{"cpu_idle", true},
-                                    {"irq_handler_entry", true},
-                                    {"softirq_entry", true},
-                                    {"hrtimer_expire_entry", false},
-                                    EACH_INTERRUPT(ENTRY)
-#if defined(__aarch64__) || defined(__arm__)
-                                        ENTRY(ipi)
+ * tracepoint, as on Hyper-V, the first hrtimer that it runs ends the halt.
+ *
+ * Interrupts of devices have irq_handler_entry; on processors other than x86,
+ * all interrupts do. The others are listed by name: a pattern would also match
+ * tracepoints that run for every packet. */
+static const char *const hooks[] = {
+    "cpu_idle",
+    "irq_handler_entry",
+    "softirq_entry",
+    "hrtimer_expire_entry",
+#if defined(__x86_64__)
+    "local_timer_entry",
+    "reschedule_entry",
+    "call_function_entry",
+    "call_function_single_entry",
+    "irq_work_entry",
+    "x86_platform_ipi_entry",
+    "spurious_apic_entry",
+    "error_apic_entry",
+    "thermal_apic_entry",
+    "threshold_apic_entry",
+    "deferred_error_apic_entry",
+#elif defined(__aarch64__)
+    "ipi_entry",
 #endif
 };
 #define HOOK_HALT 0
@@ -116,9 +104,9 @@ static int attach_all(struct programs *programs,
     if (i == HOOK_TIMER && timer_has_tracepoint())
       continue;
     int link = programs->links[i] = bpf_attach(
-        hooks[i].tracepoint,
-        i == HOOK_HALT ? on_idle : loaded->progs.on_interrupt.prog_fd, why);
-    if (link < 0 && (link != -ENOENT || hooks[i].required))
+        hooks[i], i == HOOK_HALT ? on_idle : loaded->progs.on_interrupt.prog_fd,
+        why);
+    if (link < 0 && (link != -ENOENT || i < HOOK_TIMER))
       return link;
   }
   return 0;
@@ -214,23 +202,22 @@ int programs_open(struct programs *programs, char why[WHY_SIZE]) {
   programs_init(programs);
   int status = check_folder(why);
   for (int i = HOOK_TIMER - 1; i >= HOOK_HALT && status == 0; i--) {
-    pin_path(path, hooks[i].tracepoint);
+    pin_path(path, hooks[i]);
     status = check_owner(path, &programs->pin, why);
     if (status == -ENOENT)
       status = why_fails(why, -ENOLINK,
                          "the clock in " IDLE_CLOCK_PINS " lacks the pin %s, "
                          "because it was pinned or unpinned only in part; run "
                          "percore clock --pin again",
-                         hooks[i].tracepoint);
+                         hooks[i]);
   }
   pin_path(path, MAP_NAME);
   if (status == 0)
     status = check_owner(path, &pin, why);
   if (status != 0)
     return status;
-  union bpf_attr attr = {0};
-  attr.pathname = (uintptr_t)path;
-  attr.file_flags = BPF_F_RDONLY;
+  union bpf_attr attr = {.pathname = (uintptr_t)path,
+                         .file_flags = BPF_F_RDONLY};
   int fd = bpf_call(BPF_OBJ_GET, &attr);
   if (fd < 0)
     return why_fails(why, fd, "cannot open %s: %s%s", path, strerror(-fd),
@@ -244,9 +231,7 @@ int programs_open(struct programs *programs, char why[WHY_SIZE]) {
 static int pin_one(int fd, const char *name, char why[WHY_SIZE]) {
   char path[PIN_PATH_MAX];
   pin_path(path, name);
-  union bpf_attr attr = {0};
-  attr.pathname = (uintptr_t)path;
-  attr.bpf_fd = (uint32_t)fd;
+  union bpf_attr attr = {.pathname = (uintptr_t)path, .bpf_fd = (uint32_t)fd};
   int status = bpf_call(BPF_OBJ_PIN, &attr);
   return status < 0 ? cannot("pin", path, -status, why) : 0;
 }
@@ -279,7 +264,7 @@ int programs_pin(const struct programs *programs, char why[WHY_SIZE]) {
     status = cannot("change the mode of", path, errno, why);
   for (int i = HOOKS - 1; i >= 0 && status == 0; i--)
     if (programs->links[i] >= 0)
-      status = pin_one(programs->links[i], hooks[i].tracepoint, why);
+      status = pin_one(programs->links[i], hooks[i], why);
   if (status != 0)
     umount2(IDLE_CLOCK_PINS, MNT_DETACH);
   return status;
@@ -294,7 +279,7 @@ int programs_unpin(char why[WHY_SIZE]) {
   if (status != 0)
     return status;
   for (int i = 0; i < HOOKS; i++) {
-    pin_path(path, hooks[i].tracepoint);
+    pin_path(path, hooks[i]);
     if (unlink(path) != 0 && errno != ENOENT)
       return cannot("remove", path, errno, why);
   }
@@ -315,7 +300,7 @@ static bool is_attached(const struct programs *programs) {
   struct stat pin;
   if (!programs->pinned)
     return true;
-  pin_path(path, hooks[HOOK_HALT].tracepoint);
+  pin_path(path, hooks[HOOK_HALT]);
   return lstat(path, &pin) == 0 && pin.st_ino == programs->pin.st_ino;
 }
 
@@ -328,10 +313,9 @@ static int programs_read(const struct programs *programs, int64_t *words,
    * many it copied. A word that no clock has marks the end of the copied words.
    */
   words[cores - 1] = words[cores] = INT64_MIN;
-  union bpf_attr attr = {0};
-  attr.map_fd = (uint32_t)programs->map;
-  attr.key = (uintptr_t)&key;
-  attr.value = (uintptr_t)words;
+  union bpf_attr attr = {.map_fd = (uint32_t)programs->map,
+                         .key = (uintptr_t)&key,
+                         .value = (uintptr_t)words};
   int status = bpf_call(BPF_MAP_LOOKUP_ELEM, &attr);
   if (status < 0)
     return status;
@@ -342,10 +326,9 @@ static int programs_read(const struct programs *programs, int64_t *words,
 static int programs_start(const struct programs *programs, int core) {
   if (programs->start < 0)
     return -EOPNOTSUPP;
-  union bpf_attr attr = {0};
-  attr.test.prog_fd = (uint32_t)programs->start;
-  attr.test.flags = BPF_F_TEST_RUN_ON_CPU;
-  attr.test.cpu = (uint32_t)core;
+  union bpf_attr attr = {.test = {.prog_fd = (uint32_t)programs->start,
+                                  .flags = BPF_F_TEST_RUN_ON_CPU,
+                                  .cpu = (uint32_t)core}};
   return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }
 
@@ -388,13 +371,8 @@ static int count_tracers(void) {
   return at_switch + (at_idle > 1 ? at_idle - 1 : 0);
 }
 
-static int open_or_load(struct programs *programs, const bool *state0_polls,
-                        char why[WHY_SIZE]) {
-  return state0_polls == NULL ? programs_open(programs, why)
-                              : programs_load(programs, *state0_polls, why);
-}
-
-const struct clock_calls programs_calls = {.open = open_or_load,
+const struct clock_calls programs_calls = {.open = programs_open,
+                                           .load = programs_load,
                                            .read = programs_read,
                                            .start = programs_start,
                                            .close = programs_close,

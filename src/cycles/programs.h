@@ -56,10 +56,10 @@ int programs_open(struct programs *programs, char why[WHY_SIZE]);
 
 /* What the clock of a machine calls, so that tests can simulate it. */
 struct clock_calls {
-  /* Opens the pinned clock if state0_polls is NULL, and otherwise loads a
-   * clock. If this fails, nothing needs to be closed. */
-  int (*open)(struct programs *programs, const bool *state0_polls,
-              char why[WHY_SIZE]);
+  /* programs_open and programs_load. If one fails, nothing needs to be closed.
+   */
+  int (*open)(struct programs *programs, char why[WHY_SIZE]);
+  int (*load)(struct programs *programs, bool state0_polls, char why[WHY_SIZE]);
   /* Reads the words of all possible cores, in ascending order. `words` must
    * have room for CORES_MAX + 1 words. -EINVAL: `cores` is not the number of
    * possible cores; -ENOLINK: the pinned clock no longer runs, or another clock

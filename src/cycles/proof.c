@@ -129,9 +129,8 @@ static double load_since(const struct probe *probe,
                          const struct perf_reading *from) {
   struct perf_reading to;
   struct core_totals growth;
-  double running;
   if (perf_group_read(&probe->group, &to) != 0 ||
-      source_window(&probe->source, from, &to, &growth, &running) != 0)
+      source_window(&probe->source, from, &to, &growth) != 0)
     return NAN;
   return growth.unhalted / growth.wall;
 }
@@ -218,13 +217,6 @@ static enum proof_half idle_half(struct probe *probe) {
 }
 
 static void prove_counter(struct probe *probe) {
-  int status = affinity_pin(probe->core);
-  if (status != 0) {
-    snprintf(probe->why, WHY_SIZE, "core %d cannot be used: %s", probe->core,
-             strerror(-status));
-    probe->proof = PROOF_UNPROVEN;
-    return;
-  }
   enum proof_half spin = spin_half(probe);
   enum proof_half idle =
       spin == PROOF_HALF_FAILED ? PROOF_HALF_NOT_RUN : idle_half(probe);
@@ -320,35 +312,34 @@ static int try_tick(struct probe *probe, struct procstat *stat,
   return 0;
 }
 
-static void prove_tick(struct probe *probe) {
+/* Returns 0 or -errno. */
+static int prove_tick(struct probe *probe) {
   struct procstat stat = {0};
-  struct timespec tick = {0}; /* the coarse clock advances once per tick */
-  int status = affinity_pin(probe->core);
-  if (status == 0 && clock_getres(CLOCK_MONOTONIC_COARSE, &tick) != 0)
-    status = -errno;
-  uint64_t tick_ns = (uint64_t)tick.tv_nsec;
+  struct timespec tick; /* the coarse clock advances once per tick */
+  int status = clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 ? 0 : -errno;
   for (uint64_t i = 0;
        i < TICK_TRIES && status == 0 && probe->proof == PROOF_PENDING &&
        !probe->was_preempted && !cancelled(probe);
        i++)
-    status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES);
+    status = try_tick(probe, &stat, (uint64_t)tick.tv_nsec,
+                      (uint64_t)tick.tv_nsec * i / TICK_TRIES);
   procstat_free(&stat);
-  if (status != 0)
-    snprintf(probe->why, WHY_SIZE, "the proof on core %d failed: %s",
-             probe->core, strerror(-status));
-  else if (probe->proof == PROOF_TICK_SAMPLED)
+  if (status != 0 || cancelled(probe))
+    return status;
+  if (probe->proof == PROOF_TICK_SAMPLED)
     snprintf(
         probe->why, WHY_SIZE,
         "it read %.2f on core %d while a thread that sleeps through each "
         "tick used %.2f of the core: the kernel samples idle time at the tick",
         probe->load, probe->core, probe->truth);
-  else if (probe->proof == PROOF_PENDING)
-    snprintf(probe->why, WHY_SIZE,
-             "other work ran on core %d during the whole proof; it is repeated "
-             "when the core is idle",
-             probe->core);
-  if (probe->proof == PROOF_PENDING && !cancelled(probe))
-    probe->proof = PROOF_UNPROVEN;
+  if (probe->proof != PROOF_PENDING)
+    return 0;
+  probe->proof = PROOF_UNPROVEN;
+  snprintf(probe->why, WHY_SIZE,
+           "other work ran on core %d during the whole proof; it is repeated "
+           "when the core is idle",
+           probe->core);
+  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -357,10 +348,16 @@ static void prove_tick(struct probe *probe) {
 
 static void *run_proof(void *argument) {
   struct probe *probe = argument;
-  if (probe->source.kind == SOURCE_IDLE)
-    prove_tick(probe);
-  else
+  int status = affinity_pin(probe->core);
+  if (status == 0 && probe->source.kind == SOURCE_IDLE)
+    status = prove_tick(probe);
+  else if (status == 0)
     prove_counter(probe);
+  if (status != 0) {
+    probe->proof = PROOF_UNPROVEN;
+    snprintf(probe->why, WHY_SIZE, "the proof on core %d failed: %s",
+             probe->core, strerror(-status));
+  }
   atomic_store_explicit(&probe->ended, true, memory_order_release);
   return NULL;
 }

@@ -1,6 +1,7 @@
 #include "sampler.h"
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "sampling_thread.h"
 #include "schedule.h"
 
@@ -126,6 +127,7 @@ int sampler_start(struct sampler **result,
     return -ENOMEM;
   sampler->options = *options;
   sampler->options.engine.cancel = &sampler->sampling.stop;
+  descriptors_raise_limit();
 
   int status = engine_open(&sampler->engine, &sampler->options.engine);
   if (status == 0) {

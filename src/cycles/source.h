@@ -37,9 +37,6 @@ struct source {
   struct backoff proof_backoff;
   /* A core on which it was condemned since its last proof, or -1. */
   int condemned_core;
-  /* true once the journal has reported that this source read less work than the
-   * kernel measured */
-  bool doubt_reported;
   /* the name of the PMU in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[SOURCE_PMU_MAX];
   struct core_set cores; /* the cores that can use it */
@@ -78,13 +75,10 @@ int source_open(const struct source *source, struct perf_group *group,
 
 /* Computes what the group counted between two readings. Sets these members of
  * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
- * base_cycles, base_wall, mperf and aperf. *running is the growth of
- * time_running divided by wall. Returns 0; -ESTALE if time_enabled did not
- * advance, because the core was offline; -EAGAIN if the group did not run
- * between the readings, so its count is unknown. *growth is unchanged on error.
- */
+ * base_cycles, base_wall, mperf and aperf. Returns 0; -ESTALE if time_enabled
+ * did not advance, because the core was offline; -EBUSY if the group did not
+ * have its counters all the time. *growth is unchanged on error. */
 int source_window(const struct source *source, const struct perf_reading *from,
-                  const struct perf_reading *to, struct core_totals *growth,
-                  double *running);
+                  const struct perf_reading *to, struct core_totals *growth);
 
 #endif

@@ -242,65 +242,12 @@ void sources_find_cores(struct source sources[], int len,
 }
 
 /* ---------------------------------------------------------------------------
- * Descriptors
- */
-
-/* Returns how many more counters are needed so that every core can use the best
- * source of this machine. */
-static long counters_wanted(const struct engine *engine) {
-  int most = 0;
-  for (int i = 0; i < engine->sources_len; i++)
-    if (engine->sources[i].available &&
-        engine->sources[i].proof != PROOF_REFUTED &&
-        engine->sources[i].events_len > most)
-      most = engine->sources[i].events_len;
-  long wanted = 0;
-  engine_for_each_online(core, engine) {
-    if (engine_allowed_sources(engine, core) == ~0U)
-      wanted += most - core->group.events_len;
-  }
-  return wanted;
-}
-
-static void find_room(struct engine *engine) {
-  const struct machine *machine = engine->options.machine;
-  struct perf_room *room = &engine->room;
-  if (room->computed)
-    return;
-  room->computed = true;
-  room->left = machine->perf_room(machine->context, room->wanted,
-                                  engine->options.raise_limit);
-  room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
-}
-
-/* Reserves a descriptor for each of `counters` counters. Returns 0, or -EMFILE
- * if too few are left. */
-static int reserve_descriptors(struct engine *engine, int counters) {
-  find_room(engine);
-  if (engine->room.left < counters)
-    return -EMFILE;
-  engine->room.left -= counters;
-  return 0;
-}
-
-void counter_say(struct engine *engine) {
-  const struct perf_room *room = &engine->room;
-  if (room->computed && condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS,
-                                         room->missing > 0))
-    engine_say(engine, JOURNAL_WARNING,
-               "some cores have no hardware counter, because too few "
-               "descriptors would be left for the rest of this process; raise "
-               "its limit on open files by %ld (LimitNOFILE= under systemd)",
-               room->missing);
-}
-
-void counter_begin(struct engine *engine) {
-  engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
-}
-
-/* ---------------------------------------------------------------------------
  * Opening and computing
  */
+
+/* A group that had its counters for less of its window than this shared them.
+ */
+#define OWN_SHARE 0.99
 
 int source_open(const struct source *source, struct perf_group *group,
                 const struct machine *machine, int core, bool pinned) {
@@ -310,22 +257,25 @@ int source_open(const struct source *source, struct perf_group *group,
 
 /* Opens the counter group and reads it once, because a group that can be opened
  * but not read would be chosen, announced and given up again at every attempt.
- * A pinned group that did not receive its counter (-EBUSY) is accepted, because
- * read_failed handles that error. */
+ */
 int counter_open(struct engine *engine, const struct core *core,
                  struct source *source, struct perf_group *group) {
   struct perf_reading reading;
-  int status = reserve_descriptors(engine, source->events_len);
-  if (status == 0)
-    status = source_open(source, group, engine->options.machine, core->number,
-                         source->pinned);
+  int status = source_open(source, group, engine->options.machine, core->number,
+                           source->pinned);
   if (status == 0) {
     status = perf_group_read(group, &reading);
-    if (status == 0 || status == -EBUSY)
+    if (status == 0)
       return 0;
     perf_group_close(group);
   }
   perf_explain(source->reason, sizeof(source->reason), status);
+  if (status == -EMFILE &&
+      condition_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS, true))
+    engine_say(engine, JOURNAL_WARNING,
+               "some cores have no hardware counter, because too few "
+               "descriptors would be left for the rest of this process; raise "
+               "its limit on open files (LimitNOFILE= under systemd)");
   return status;
 }
 
@@ -338,26 +288,20 @@ static double counted(const struct perf_reading *from,
 }
 
 int source_window(const struct source *source, const struct perf_reading *from,
-                  const struct perf_reading *to, struct core_totals *growth,
-                  double *running) {
+                  const struct perf_reading *to, struct core_totals *growth) {
   if (to->time_enabled_ns <= from->time_enabled_ns)
     return -ESTALE;
-  if (to->time_running_ns <= from->time_running_ns)
-    return -EAGAIN;
   double wall_ns = (double)(to->time_enabled_ns - from->time_enabled_ns);
   double running_ns = (double)(to->time_running_ns - from->time_running_ns);
   double unhalted = counted(from, to, 0);
   double tsc = counted(from, to, source->tsc);
-  /* The TSC is counted in the same group, only while the other counters run, so
-   * its count is not scaled. */
   double base =
-      source->tsc >= 0 ? tsc : source->base_frequency_hz * running_ns / 1e9;
-  if (!(base > 0))
-    return -EAGAIN;
-  *running = running_ns / wall_ns;
+      source->tsc >= 0 ? tsc : source->base_frequency_hz * wall_ns / 1e9;
+  if (running_ns < OWN_SHARE * wall_ns || !(base > 0))
+    return -EBUSY;
   growth->wall = wall_ns;
   growth->unhalted = unhalted / base * wall_ns;
-  growth->base_cycles = base / *running;
+  growth->base_cycles = base;
   growth->base_wall = wall_ns;
   growth->mperf = source->aperf >= 0 ? unhalted : 0;
   growth->aperf = counted(from, to, source->aperf);
@@ -365,16 +309,13 @@ int source_window(const struct source *source, const struct perf_reading *from,
 }
 
 static void bounds_counter(struct core_totals *growth,
-                           const struct source *source, double running,
-                           double tsc_change) {
+                           const struct source *source, double tsc_change) {
   double wall = growth->wall, unhalted = growth->unhalted;
   double low = source->rate_low > 0 ? source->rate_low : SOURCE_RATE_MIN;
   double high = source->rate_high > 0 ? source->rate_high : SOURCE_RATE_MAX;
-  growth->over = (1 - running) * unhalted +
-                 fmax(unhalted - unhalted / high, 0) + tsc_change * wall;
-  growth->under = (1 - running) * (wall - unhalted) +
-                  fmax(fmin(unhalted / low, wall) - unhalted, 0) +
-                  tsc_change * wall;
+  growth->over = fmax(unhalted - unhalted / high, 0) + tsc_change * wall;
+  growth->under =
+      fmax(fmin(unhalted / low, wall) - unhalted, 0) + tsc_change * wall;
   growth->end_over = growth->end_under = COUNTER_SKEW_NS;
 }
 
@@ -393,61 +334,21 @@ static double tsc_change(struct core *core, const struct source *source) {
  * Reading
  */
 
-/* Closes a group that no longer works, opens it again and reads it, so that the
- * next sample produces a load. */
-static int reopen(struct engine *engine, struct core *core, bool pinned,
-                  struct source_reading *reading) {
-  struct source *source = &engine->sources[core->source_index];
-  perf_group_close(&core->group);
-  engine->counts.reopens++;
-  engine->counts.windows_discarded++;
-  core->reading_time_ns = 0;
-  int status = source_open(source, &core->group, engine->options.machine,
-                           core->number, pinned);
-  return status == 0 ? counter_read(engine, core, reading) : status;
-}
-
-/* Handles a failed reading. If another user of the PMU has taken the
- * counter of a pinned group (-EBUSY), reopens the group without pinning it. The
- * group then shares counters, and its readings are scaled. */
-static int read_failed(struct engine *engine, struct core *core, int status,
-                       struct source_reading *reading) {
-  struct source *source = &engine->sources[core->source_index];
-  if (status == -EBUSY && core->group.pinned) {
-    if (condition_begins(engine, CONDITION_COUNTERS_SHARED, true))
-      engine_say(engine, JOURNAL_NOTICE,
-                 "core %d: %s lost its counter to another user of the PMU; "
-                 "from now on, counters already in use are shared, and their "
-                 "readings are scaled",
-                 core->number, source_name(source->kind));
-    return reopen(engine, core, false, reading);
-  }
-  if (status == -ESTALE && core->reading_time_ns > 0) {
-    reading->was_offline = true;
-    return reopen(engine, core, core->group.pinned, reading);
-  }
-  snprintf(source->reason, sizeof(source->reason),
-           "it could not be read on core %d: %s", core->number,
-           strerror(-status));
-  return status;
-}
-
 int counter_read(struct engine *engine, struct core *core,
                  struct source_reading *reading) {
-  const struct source *source = &engine->sources[core->source_index];
+  struct source *source = &engine->sources[core->source_index];
   int status = perf_group_read(&core->group, &reading->counter);
   reading->time_ns = machine_now_ns(engine->options.machine, CLOCK_MONOTONIC);
   reading->off_ns = COUNTER_SKEW_NS;
-  if (status == 0 && core->reading_time_ns > 0) {
+  if (status == 0 && core->reading_time_ns > 0)
     status = source_window(source, &core->reading, &reading->counter,
-                           &core->sample.growth, &core->multiplexed);
-    reading->starved = status == -EAGAIN;
-  }
-  if (reading->starved)
-    core->multiplexed = 0;
-  else if (status != 0)
-    return read_failed(engine, core, status, reading);
-  return 0;
+                           &core->sample.growth);
+  if (status != 0)
+    snprintf(source->reason, sizeof(source->reason),
+             "it could not be read on core %d: %s", core->number,
+             status == -EBUSY ? "other users of the PMU hold its counters"
+                              : strerror(-status));
+  return status;
 }
 
 void counter_keep(struct engine *engine, struct core *core,
@@ -456,7 +357,7 @@ void counter_keep(struct engine *engine, struct core *core,
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
   if (sample->end_ns > 0) {
-    bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
+    bounds_counter(growth, source, tsc_change(core, source));
     sample->progress_ns = growth->wall;
     sample->monotonic_ns = (double)(reading->time_ns - sample->begin_ns);
     double missing_ns = sample->monotonic_ns - growth->wall;

@@ -235,7 +235,8 @@ static void read_polled(struct engine *engine, struct core *core) {
   core->polled_ns = polled_ns;
 }
 
-double idle_halts(const struct engine *engine, struct core *core) {
+/* Returns at most how often the core halted in the window of the columns. */
+static double idle_halts(const struct engine *engine, struct core *core) {
   const struct machine *machine = engine->options.machine;
   const struct procstat *stat = &engine->stat;
   const struct core_sample *sample = &core->sample;

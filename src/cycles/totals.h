@@ -19,9 +19,8 @@
  *
  * What each source adds, where W is the wall time of the window:
  *
- * Counters. A group that ran for a share r of W measured r U; the rest may have
- * been busy or halted: over = (1 - r) U, under = (1 - r) (W - U). The counter
- * runs between rate_low and rate_high times as fast as its divisor, as its
+ * Counters. A group that shares its counters is not used. The counter runs
+ * between rate_low and rate_high times as fast as its divisor, as its
  * proof has measured: over = U - U / rate_high, under = U / rate_low - U. If
  * the rate of the TSC changed from R to R' per ns of wall time since the last
  * window, because this machine was migrated, the counts before and after the

@@ -156,34 +156,30 @@ static const char *const time_names[TIMES] = {
 };
 
 static void put_core(struct out *out, const struct core_figures *core) {
+  const struct config *config = out->config;
+  char number[16];
+  snprintf(number, sizeof(number), "%d", core->core);
+  put_subject(&out->list, PLUGIN_CORE, number);
   put_figure(out, "percent", "load", core->load, PERCENT);
   put_figure(out, "percent", "room", core->room, PERCENT);
   put_load_averages(out, core->load_average, "", 1);
-  if (out->config->load.sample_interval_s > 0) {
+  if (config->load.sample_interval_s > 0) {
     put_figure(out, "percent", "load_peak", core->load_peak, PERCENT);
     put_figure(out, "percent", "load_trough", core->load_trough, PERCENT);
   }
-  for (int i = 0; out->config->load.report_time && i < TIMES; i++)
+  for (int i = 0; config->load.report_time && i < TIMES; i++)
     put_figure(out, "percent", time_names[i], core->time[i], PERCENT);
   put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
-  if (out->config->sampler.figures.softirq)
+  if (config->sampler.figures.softirq)
     put_softirq_kinds(out, core);
-  if (out->config->sampler.figures.cstates)
+  if (config->sampler.figures.cstates)
     put_cstates(out, core);
 }
 
 static void put_cores(struct out *out) {
-  if (!out->config->load.report_per_core)
-    return;
-  for (size_t i = 0; i < out->snapshot->cores_len; i++) {
-    const struct core_figures *core = &out->snapshot->cores[i];
-    if (!core->online)
-      continue;
-    char number[16];
-    snprintf(number, sizeof(number), "%d", core->core);
-    put_subject(&out->list, PLUGIN_CORE, number);
-    put_core(out, core);
-  }
+  for (size_t i = 0; i < out->snapshot->cores_len; i++)
+    if (out->snapshot->cores[i].online)
+      put_core(out, &out->snapshot->cores[i]);
 }
 
 /* ---------------------------------------------------------------------------
@@ -208,39 +204,11 @@ static void put_spread(struct out *out, const char *prefix, enum parts len,
   }
 }
 
-static void put_sets(struct out *out) {
-  const struct snapshot *snapshot = out->snapshot;
-  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
-    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
-    if (aggregate->cores_len == 0)
-      continue;
-    put_subject(&out->list, PLUGIN_HOST, aggregate->name);
-    put_spread(out, "load", MEAN_TO_STDDEV, &aggregate->load);
-    put_spread(out, "room", MEAN_AND_MIN, &aggregate->room);
-  }
-}
-
-static void put_host(struct out *out) {
-  const struct snapshot *snapshot = out->snapshot;
-  const struct host_figures *host = &snapshot->host;
-  if (!out->config->load.report_host)
-    return;
-  put_sets(out);
-  put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
-  put_load_averages(out, host->load_average, "", CORES_MAX);
-  put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
-  put_figure(out, "gauge", "hidden", host->hidden, POINTS);
-  if (snapshot->hypervisor)
-    put_figure(out, "percent", "steal", host->steal, PERCENT);
-}
-
 /* By default, only the classes of the host that tell why cores are full. */
-static void put_times_of(struct out *out,
-                         const struct aggregate_figures *aggregate,
-                         bool is_host) {
+static void put_times(struct out *out,
+                      const struct aggregate_figures *aggregate, bool is_host) {
   static const enum figures_time why[] = {TIME_USER, TIME_SYSTEM, TIME_IRQ,
                                           TIME_SOFTIRQ};
-  put_subject(&out->list, PLUGIN_HOST, aggregate->name);
   if (out->config->load.report_time)
     for (int time = 0; time < TIMES; time++)
       put_spread(out, time_names[time], MEAN_TO_STDDEV, &aggregate->time[time]);
@@ -249,11 +217,27 @@ static void put_times_of(struct out *out,
       put_spread(out, time_names[why[i]], MEAN, &aggregate->time[why[i]]);
 }
 
-static void put_set_times(struct out *out) {
+static void put_sets(struct out *out) {
   const struct snapshot *snapshot = out->snapshot;
-  if (out->config->load.report_host)
-    for (size_t i = 0; i < snapshot->aggregates_len; i++)
-      put_times_of(out, &snapshot->aggregates[i], i == 0);
+  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
+    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
+    put_subject(&out->list, PLUGIN_HOST, aggregate->name);
+    put_spread(out, "load", MEAN_TO_STDDEV, &aggregate->load);
+    put_spread(out, "room", MEAN_AND_MIN, &aggregate->room);
+    put_times(out, aggregate, i == 0);
+  }
+}
+
+static void put_host(struct out *out) {
+  const struct snapshot *snapshot = out->snapshot;
+  const struct host_figures *host = &snapshot->host;
+  put_sets(out);
+  put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
+  put_load_averages(out, host->load_average, "", CORES_MAX);
+  put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
+  put_figure(out, "gauge", "hidden", host->hidden, POINTS);
+  if (snapshot->hypervisor)
+    put_figure(out, "percent", "steal", host->steal, PERCENT);
 }
 
 /* ---------------------------------------------------------------------------
@@ -334,9 +318,10 @@ bool dispatch_snapshot(struct dispatch *dispatch,
                     .snapshot = snapshot,
                     .list = {.time = time, .interval = plugin_get_interval()}};
   sstrncpy(out.list.host, hostname_g, sizeof(out.list.host));
-  put_cores(&out);
-  put_host(&out);
+  if (dispatch->config->load.report_per_core)
+    put_cores(&out);
+  if (dispatch->config->load.report_host)
+    put_host(&out);
   put_self(&out, dispatch);
-  put_set_times(&out);
   return true;
 }

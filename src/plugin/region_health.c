@@ -218,7 +218,8 @@ static void conclude(struct region_instance *instance) {
   if (!tell_change(instance) && instance->health == REGION_WELL)
     for (struct region_producer *producer = watch->producers; producer != NULL;
          producer = producer->next)
-      if (producer->instance == instance && producer->reader != NULL)
+      if (producer->instance == instance && producer->reader != NULL &&
+          producer->workers.next == 0)
         tell_workers(producer);
   tell_new_rows(instance);
   watch->regions += found->alive > 0;

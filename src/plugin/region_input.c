@@ -408,40 +408,45 @@ static void read_row(struct region_input *input, uint32_t i) {
 
 /* Reads rows from the tile's row i on, as long as they are light: they hold the
  * same object as at the last scan, and either nothing was counted, or it counts
- * for `other` and Top would not choose it. Returns the first row that is not.
- * Most rows of large tables are light, and this takes half of the time. */
-static uint32_t read_light(struct region_input *input, uint32_t i,
-                           uint32_t stop) {
+ * for `other` and Top would not choose it. Returns the first row that is not;
+ * the counters before one that has fallen may have been counted. `dense`: all
+ * columns of the table are reported counters. Most rows of large tables are
+ * light, and this takes half of the time. */
+static inline __attribute__((always_inline)) uint32_t
+read_light(struct region_input *input, uint32_t i, bool dense) {
   const struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
   const struct region_column *counters = sum->counters.list;
-  const uint32_t len = sum->counters.len, width = input->past.width;
-  const uint64_t *cells = tile->totals + (size_t)i * tile->columns;
-  uint64_t *last = last_of(input, tile->first_row + i, 0);
-  uint64_t *now = sum->other->now;
-  const uint32_t *incarnations = input->past.incarnations + tile->first_row;
-  struct region_sum_row **rows = input->rows + tile->first_row;
-  bool is_idle = i == 0 && len == tile->columns && len == width &&
-                 input->past.copies == 1 &&
-                 memcmp(cells, last, (size_t)stop * len * sizeof(*last)) == 0;
-  for (; i < stop; i++, cells += tile->columns, last += width) {
-    uint64_t generation = tile->generations[i], changes = 0;
+  const uint32_t first = tile->first_row, len = sum->counters.len;
+  const uint32_t columns = dense ? len : tile->columns;
+  const uint32_t stop = MIN(tile->rows, input->kept - first);
+  const uint32_t rank_at = sum->ranks_by != NULL ? sum->rank_at : 0;
+  const uint32_t rank_column = counters[rank_at].column;
+  const int64_t least = sum->ranks_by != NULL ? input->least : INT64_MAX;
+  const uint64_t *generations = tile->generations;
+  const uint64_t *cells = tile->totals + (size_t)i * columns;
+  const uint32_t *incarnations = input->past.incarnations + first;
+  struct region_sum_row *const *rows = input->rows + first;
+  uint64_t *last = last_of(input, first + i, 0), *now = sum->other->now;
+  for (; i < stop; i++, cells += columns, last += len) {
+    uint64_t weight = cells[rank_column] - last[rank_at], grown = weight;
     __builtin_prefetch(last + PREFETCHED, 1);
-    for (uint32_t n = 0; n < len && !is_idle; n++)
-      changes |= cells[counters[n].column] - last[n];
-    if (region_state(generation) != REGION_LIVE ||
-        region_incarnation(generation) != incarnations[i])
+    if (region_state(generations[i]) != REGION_LIVE ||
+        region_incarnation(generations[i]) != incarnations[i])
       break;
-    if (changes == 0)
+    for (uint32_t n = 0; n < len && grown == 0; n++)
+      grown = cells[dense ? n : counters[n].column] - last[n];
+    if (grown == 0)
       continue;
-    if (rows[i] != NULL || changes >> 63 != 0 ||
-        (sum->ranks_by != NULL && (int64_t)(cells[sum->ranks_by->column] -
-                                            last[sum->rank_at]) > input->least))
+    if (rows[i] != NULL || (int64_t)weight > least)
       break;
     for (uint32_t n = 0; n < len; n++) {
-      uint64_t cell = cells[counters[n].column];
-      now[counters[n].column] += cell - last[n];
-      last[n] = cell;
+      uint32_t c = dense ? n : counters[n].column;
+      grown = cells[c] - last[n];
+      if (grown >> 63 != 0)
+        return i;
+      now[c] += grown;
+      last[n] = cells[c];
     }
   }
   return i;
@@ -450,16 +455,13 @@ static uint32_t read_light(struct region_input *input, uint32_t i,
 /* Returns the first of the tile's rows, from i on, that is not light. */
 static uint32_t skip_light(struct region_input *input, uint32_t i) {
   const struct region_sum *sum = input->sum;
-  const struct region_tile *tile = input->tile;
-  uint32_t stop =
-      MIN(tile->rows, MAX(input->kept, tile->first_row) - tile->first_row);
-  if (!input->skips ||
+  if (!input->skips || input->tile->first_row + i >= input->kept ||
       (sum->ranks_by != NULL ? input->candidates_len < input->candidates_most
                              : !is_full(sum)))
     return i;
-  if (i >= stop)
-    return i;
-  uint32_t next = read_light(input, i, stop);
+  uint32_t next = sum->counters.len == input->tile->columns
+                      ? read_light(input, i, true)
+                      : read_light(input, i, false);
   input->live += next - i;
   return next;
 }

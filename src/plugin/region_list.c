@@ -7,7 +7,6 @@
 
 #include "utils/common/common.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -20,6 +19,12 @@
 #define FILES_MAX 4096
 #define FILES_OF_USER_MAX 1024
 #define FILES_KNOWN_MAX 65536
+/* Which part of an interval is spent on notices, and which on listing, so that
+ * whoever makes many files delays no region that is read. After how many files,
+ * and readings of notices, to look at the clock. */
+#define LIST_PART 8
+#define FILES_AT_ONCE 64
+#define READINGS_AT_ONCE 4
 #define COMES (IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE)
 #define GOES (IN_DELETE | IN_MOVED_FROM)
 
@@ -44,20 +49,28 @@ static struct region_producer **find_file(struct region_watch *watch,
   return link;
 }
 
+/* The same of a chain by inodes. */
 static struct region_producer **find_inode(struct region_watch *watch,
                                            ino_t inode) {
-  struct region_producer **link = &watch->producers;
+  struct region_producer **link = &watch->by_inode[inode % REGION_INODES];
   while (*link != NULL && (*link)->inode != inode)
-    link = &(*link)->next;
+    link = &(*link)->next_of_inode;
   return link;
 }
 
-static size_t count_of_user(const struct region_watch *watch, uid_t uid) {
+/* True if so many files of the user are read or were refused as may be. */
+static bool is_full_of(struct region_watch *watch, uid_t uid) {
   size_t files = 0;
+  if (watch->full_uid == uid)
+    return true;
   for (const struct region_producer *producer = watch->producers;
        producer != NULL; producer = producer->next)
-    files += producer->uid == uid && producer->reader != NULL;
-  return files;
+    files +=
+        producer->uid == uid && (producer->reader != NULL || producer->refused);
+  if (files < FILES_OF_USER_MAX)
+    return false;
+  watch->full_uid = uid;
+  return true;
 }
 
 void region_producer_forget(struct region_producer *producer) {
@@ -76,6 +89,7 @@ static void remove_file(struct region_watch *watch,
                         struct region_producer **link) {
   struct region_producer *producer = *link;
   *link = producer->next;
+  *find_inode(watch, producer->inode) = producer->next_of_inode;
   watch->producers_len--;
   region_producer_forget(producer);
   free(producer);
@@ -226,8 +240,7 @@ static bool may_read(struct region_watch *watch,
 static bool is_full(struct region_watch *watch,
                     const struct region_title *title, uid_t uid) {
   bool full = watch->files >= FILES_MAX ||
-              watch->producers_len >= FILES_KNOWN_MAX ||
-              count_of_user(watch, uid) >= FILES_OF_USER_MAX;
+              watch->producers_len >= FILES_KNOWN_MAX || is_full_of(watch, uid);
   if (!full)
     return false;
   region_warn(region_about_host(watch),
@@ -262,6 +275,7 @@ static void make_producer(struct region_watch *watch,
   watch->files++;
   producer->next = watch->producers;
   watch->producers = producer;
+  *find_inode(watch, producer->inode) = producer;
   watch->producers_len++;
   region_producer_refresh(producer);
   /* Last counts are read at once, and take no place of others. */
@@ -297,13 +311,13 @@ static void meet_new(struct region_watch *watch, const char *file,
  * that was refused is tried again if `tries` is set. */
 static void meet(struct region_watch *watch, const char *file,
                  const struct stat *status, bool tries) {
-  struct region_producer **known = find_inode(watch, status->st_ino);
-  if (*known != NULL && !((*known)->refused && tries)) {
-    (*known)->met = true;
+  struct region_producer *known = *find_inode(watch, status->st_ino);
+  if (known != NULL && !(known->refused && tries)) {
+    known->met = true;
     return;
   }
-  if (*known != NULL)
-    remove_file(watch, known);
+  if (known != NULL)
+    remove_file(watch, find_file(watch, known->file));
   meet_new(watch, file, status);
 }
 
@@ -364,14 +378,16 @@ static void forget_unmet(struct region_watch *watch) {
       link = &(*link)->next;
 }
 
-static void list(struct region_watch *watch) {
+static void begin_list(struct region_watch *watch) {
   struct stat status;
-  const struct dirent *file;
-  bool tries = watch->list_ns != 0; /* not if the last list was incomplete */
-  ask_for_notices(watch);
+  /* Not if it is only because the last list was incomplete. */
+  watch->tries = watch->list_ns != 0 || watch->lost;
+  watch->is_whole = true;
+  watch->lost = false;
   watch->list_ns = watch->now.monotonic_ns;
-  DIR *directory = opendir(region_runtime_dir());
-  if (directory == NULL || fstat(dirfd(directory), &status) != 0) {
+  ask_for_notices(watch);
+  watch->listed = opendir(region_runtime_dir());
+  if (watch->listed == NULL || fstat(dirfd(watch->listed), &status) != 0) {
     tell_unreadable(watch);
     watch->list_ns = 0; /* again in the next round */
     return;
@@ -380,12 +396,23 @@ static void list(struct region_watch *watch) {
   for (struct region_producer *producer = watch->producers; producer != NULL;
        producer = producer->next)
     producer->met = false;
-  bool is_whole = true;
-  while (errno = 0, (file = readdir(directory)) != NULL)
-    is_whole &= meet_named(watch, dirfd(directory), file->d_name, tries);
-  is_whole &= errno == 0;
-  closedir(directory);
-  if (is_whole)
+}
+
+static void list(struct region_watch *watch) {
+  uint64_t until_ns =
+      region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
+  const struct dirent *file;
+  unsigned files = 0;
+  while (errno = 0, (file = readdir(watch->listed)) != NULL) {
+    watch->is_whole &=
+        meet_named(watch, dirfd(watch->listed), file->d_name, watch->tries);
+    if (++files % FILES_AT_ONCE == 0 && region_watch_now_ns(watch) > until_ns)
+      return; /* goes on in the next round */
+  }
+  watch->is_whole &= errno == 0;
+  closedir(watch->listed);
+  watch->listed = NULL;
+  if (watch->is_whole)
     forget_unmet(watch);
   else
     watch->list_ns = 0; /* again in the next round */
@@ -420,17 +447,22 @@ static bool take_notices(struct region_watch *watch) {
   _Alignas(struct inotify_event) char buffer[1 << 14];
   ssize_t size;
   bool complete = watch->notices >= 0;
+  uint64_t until_ns =
+      region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
   if (!complete)
     return false;
   int directory = open(region_runtime_dir(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  while ((size = read(watch->notices, buffer, sizeof(buffer))) > 0)
+  unsigned readings = 0;
+  while ((size = read(watch->notices, buffer, sizeof(buffer))) > 0 &&
+         (++readings % READINGS_AT_ONCE != 0 ||
+          region_watch_now_ns(watch) <= until_ns))
     for (char *at = buffer; at < buffer + size;) {
       const struct inotify_event *event = (const void *)at;
       complete &= take_notice(watch, directory, event);
       at += sizeof(*event) + event->len;
     }
   close(directory);
-  return complete;
+  return complete && size <= 0;
 }
 
 /* Logs in the first round which configured regions do not exist, because their
@@ -450,16 +482,20 @@ static void tell_absent(struct region_watch *watch) {
 }
 
 void region_list_look(struct region_watch *watch) {
-  bool complete = take_notices(watch);
-  if (!complete || watch->list_ns == 0 ||
-      watch->now.monotonic_ns - watch->list_ns >= REGION_LIST_NS)
+  watch->full_uid = (uid_t)-1;
+  watch->lost |= !take_notices(watch);
+  if (watch->listed == NULL &&
+      (watch->lost || watch->list_ns == 0 ||
+       watch->now.monotonic_ns - watch->list_ns >= REGION_LIST_NS))
+    begin_list(watch);
+  if (watch->listed != NULL)
     list(watch);
   tell_absent(watch);
 }
 
 int region_watch_rests(const struct region_watch *watch) {
-  bool rests = watch->list_ns != 0 && !watch->any_met &&
-               watch->options.config->regions.len == 0;
+  bool rests = watch->list_ns != 0 && watch->listed == NULL && !watch->lost &&
+               !watch->any_met && watch->options.config->regions.len == 0;
   return rests ? watch->notices : -1;
 }
 
@@ -468,7 +504,8 @@ int region_watch_rests(const struct region_watch *watch) {
  */
 
 void region_list_forget(struct region_watch *watch) {
-  forget_unmet(watch);
+  if (watch->listed == NULL)
+    forget_unmet(watch);
   for (struct region_instance **link = &watch->instances; *link != NULL;)
     if ((*link)->files > 0 ||
         watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)

@@ -15,6 +15,8 @@
 #define ROUND_NS UINT64_C(10000000000)
 /* How long a region is read before the next region's turn. */
 #define TURN_NS UINT64_C(1000000)
+/* How many slots to read between two looks at the clock. */
+#define SLOTS_AT_ONCE 64
 
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
@@ -194,11 +196,9 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   *last = now;
 }
 
-/* Reads the workers, and what the producer refused. */
-static void read_workers(struct region_producer *producer) {
+/* Reads what the producer refused. */
+static void read_refusals(struct region_producer *producer) {
   struct region_watch *watch = producer->watch;
-  const struct region_config *config = producer->instance->budget->config;
-  struct region_found *found = &producer->instance->found;
   struct region_refusals refusals;
   uint64_t adds = 0;
   bool is_first = producer->workers.read_ns == 0;
@@ -213,10 +213,20 @@ static void read_workers(struct region_producer *producer) {
                &watch->attaches_refused);
   follow_count(adds, &producer->adds_refused, &watch->adds_refused);
   region_health_refusals(producer, &refusals);
+}
+
+/* Reads the workers until `until_ns`. */
+static void read_workers(struct region_producer *producer, uint64_t until_ns) {
+  struct region_watch *watch = producer->watch;
+  const struct region_config *config = producer->instance->budget->config;
+  struct region_found *found = &producer->instance->found;
+  uint64_t since_tsc = producer->from_zero ? watch->useful.since_tsc : 0;
+  while (region_workers_read(&producer->workers, producer->reader,
+                             SLOTS_AT_ONCE, watch->now.monotonic_ns,
+                             percore_tsc(), since_tsc) > 0)
+    if (region_watch_now_ns(watch) > until_ns)
+      return;
   watch->useful.host |= config->report_host;
-  (void)region_workers_read(&producer->workers, producer->reader,
-                            watch->now.monotonic_ns, percore_tsc(),
-                            producer->from_zero ? watch->useful.since_tsc : 0);
   region_useful_add(&watch->useful, &producer->workers,
                     config->report_per_core != REGION_PER_CORE_NONE);
   found->polling += region_workers_polling(&producer->workers);
@@ -293,9 +303,10 @@ static bool must_unmap(const struct region_producer *producer) {
   return size_of_rows(producer) > left / 2 / watch->files;
 }
 
-/* True if some tables of the region are still to be read. */
+/* True if some workers or tables of the region are still to be read. */
 static bool is_underway(const struct region_producer *producer) {
-  return producer->next_table < producer->input_count;
+  return producer->workers.next > 0 ||
+         producer->next_table < producer->input_count;
 }
 
 /* Reads a table until `until_ns`, unless this pass of its sum has read it.
@@ -316,11 +327,11 @@ static bool read_table(struct region_producer *producer, uint32_t t,
 
 static void begin_reading(struct region_producer *producer) {
   producer->read_in = producer->watch->round;
-  read_workers(producer);
+  read_refusals(producer);
   for (uint32_t t = 0; t < producer->input_count; t++)
     if (producer->inputs[t].sum == NULL)
       join(producer, t);
-  if (is_underway(producer))
+  if (producer->next_table < producer->input_count)
     return;
   producer->next_table = 0;
   producer->missed = false;
@@ -330,9 +341,12 @@ static void begin_reading(struct region_producer *producer) {
 static void read_on(struct region_producer *producer) {
   const struct region_watch *watch = producer->watch;
   uint64_t until_ns = region_watch_now_ns(watch) + TURN_NS;
-  if (producer->read_in != watch->round)
+  bool is_first = producer->read_in != watch->round;
+  if (is_first)
     begin_reading(producer);
-  while (is_underway(producer)) {
+  if (is_first || producer->workers.next > 0)
+    read_workers(producer, until_ns);
+  while (producer->next_table < producer->input_count) {
     if (!read_table(producer, producer->next_table, until_ns))
       break;
     producer->next_table++;

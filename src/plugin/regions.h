@@ -72,6 +72,7 @@
 #include "region/growth.h"
 #include "region/reader.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 
@@ -281,10 +282,12 @@ struct region_instance {
   bool complained;        /* it was logged why a file is not read */
 };
 
+#define REGION_INODES 4096
+
 /* A producer's file. It stays in this list as long as it is in the directory,
  * so that its counts are not counted again. */
 struct region_producer {
-  struct region_producer *next;
+  struct region_producer *next, *next_of_inode; /* with the same remainder */
   struct region_watch *watch;
   /* NULL: its last counts were read, or it was refused */
   struct region_instance *instance;
@@ -313,6 +316,11 @@ struct region_watch {
   size_t instances_len, producers_len, files; /* files: to be read */
   int notices;                                /* of inotify(7); -1: none */
   uint64_t list_ns; /* CLOCK_MONOTONIC: when the directory was last listed */
+  bool lost;        /* notices were, since then */
+  DIR *listed;      /* what is being listed, in one or more rounds; NULL */
+  bool tries, is_whole; /* see region_list.c */
+  uid_t full_uid;       /* in this round: has as many files as it may */
+  struct region_producer *by_inode[REGION_INODES]; /* see next_of_inode */
   /* CLOCK_BOOTTIME: what producers that started before have counted may have
    * been reported by a process before this one. */
   uint64_t after_boottime_ns;

@@ -104,12 +104,12 @@ static void write_directory(struct percore_region *region,
 static int make_state(struct percore_region *region) {
   region->state = calloc(region->table_count, sizeof(*region->state));
   region->sums = calloc(2 * PERCORE_MAX_COLUMNS, sizeof(*region->sums));
-  region->cells = region->sums + PERCORE_MAX_COLUMNS;
   region->places =
       calloc((region->header.slot_count + 1ull) * region->table_count,
              sizeof(*region->places));
+  region->held = calloc(region->header.slot_count, sizeof(*region->held));
   return region->state != NULL && region->sums != NULL &&
-                 region->places != NULL &&
+                 region->places != NULL && region->held != NULL &&
                  region_places_make(region, region->header.slot_count)
              ? region_owners_init(region)
              : -1;
@@ -135,7 +135,8 @@ static int begin_tables(struct percore_region *region) {
       return -1;
     region_row_begin_single(region, t);
   }
-  return region_grace_init(region);
+  region_grace_init(region);
+  return 0;
 }
 
 static void free_region(struct percore_region *region) {
@@ -152,10 +153,9 @@ static void free_region(struct percore_region *region) {
   free(region->tables);
   free(region->fields);
   free(region->strings);
-  free(region->holders);
   free(region->state);
   free(region->sums);
-  free(region->grace.slots);
+  free(region->held);
   if (region->map != NULL)
     munmap(region->map, region->size);
   if (region->again != NULL)

@@ -32,14 +32,9 @@ static long membarrier(int command) {
   return syscall(SYS_membarrier, command, 0, 0);
 }
 
-int region_grace_init(struct percore_region *region) {
-  struct grace *grace = &region->grace;
-  grace->slots = calloc(region->header.slot_count, sizeof(*grace->slots));
-  if (grace->slots == NULL)
-    return -1;
+void region_grace_init(struct percore_region *region) {
   (void)membarrier(region->inherit ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
                                    : MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-  return 0;
 }
 
 /* A private barrier does not reach children that count in the region. */
@@ -70,7 +65,7 @@ static void begin_period(struct percore_region *region) {
   struct grace *grace = &region->grace;
   barrier_everywhere(region);
   for (uint32_t s = 0; s < region->header.slot_count; s++) {
-    struct grace_slot *slot = &grace->slots[s];
+    struct slot_state *slot = &region->held[s];
     uint64_t now = quiescent_points(region, s);
     if (now != slot->seen)
       slot->passed = grace->begun;
@@ -97,7 +92,7 @@ static void update_over(struct percore_region *region) {
   struct grace *grace = &region->grace;
   uint64_t over = grace->begun;
   for (uint32_t s = 0; s < region->header.slot_count; s++) {
-    struct grace_slot *slot = &grace->slots[s];
+    struct slot_state *slot = &region->held[s];
     if (slot->passed < grace->begun &&
         (quiescent_points(region, s) != slot->seen || is_idle(region, s)))
       slot->passed = grace->begun;
@@ -161,8 +156,8 @@ bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
   for (uint32_t s = 0; s < region->header.slot_count; s++)
     if (region_slot_is_own(region, s))
       return list[row + 1].grace > grace->begun ||
-             (grace->slots[s].passed < list[row + 1].grace &&
-              quiescent_points(region, s) == grace->slots[s].seen);
+             (region->held[s].passed < list[row + 1].grace &&
+              quiescent_points(region, s) == region->held[s].seen);
   return false;
 }
 
@@ -187,7 +182,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
 static void name_waited_for(struct percore_region *region, uint64_t period) {
   const struct region_header *header = &region->header;
   uint32_t s = 0;
-  while (s < header->slot_count && region->grace.slots[s].passed >= period)
+  while (s < header->slot_count && region->held[s].passed >= period)
     s++;
   struct region_header *shared = region->shared;
   __atomic_store_n(&shared->postponed_by, s + 1, __ATOMIC_RELAXED);

@@ -108,13 +108,9 @@ static bool take_word(struct percore_region *region, uint32_t s, bool exactly) {
  */
 
 int region_owners_init(struct percore_region *region) {
-  uint32_t count = region->header.slot_count;
-  region->holders = calloc(count, sizeof(*region->holders));
-  if (region->holders == NULL)
-    return -1;
   if (!region->inherit)
     return 0;
-  region->owners_size = count * sizeof(*region->owners);
+  region->owners_size = region->header.slot_count * sizeof(*region->owners);
   void *owners = mmap(NULL, region->owners_size, PROT_READ | PROT_WRITE,
                       MAP_ANONYMOUS | MAP_SHARED, -1, 0);
   if (owners == MAP_FAILED)
@@ -140,7 +136,7 @@ uint64_t region_thread_number(void) {
 }
 
 bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
-  uint64_t before = region->holders[s];
+  uint64_t before = region->held[s].holder;
   if (before != 0 && !(exactly && before == REGION_OF_PARENT))
     return false;
   if (region->inherit && !take_word(region, s, exactly))
@@ -149,7 +145,7 @@ bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
     __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
     return false;
   }
-  __atomic_store_n(&region->holders[s], region_thread_number(),
+  __atomic_store_n(&region->held[s].holder, region_thread_number(),
                    __ATOMIC_RELAXED);
   /* By a process that ended while nobody was attached. */
   if (__atomic_load_n(&region->shared->ended, __ATOMIC_RELAXED) != 0)
@@ -158,7 +154,7 @@ bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
 }
 
 void region_slot_leave(struct percore_region *region, uint32_t s) {
-  __atomic_store_n(&region->holders[s], 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&region->held[s].holder, 0, __ATOMIC_RELAXED);
   if (region->inherit)
     __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
 }
@@ -168,8 +164,9 @@ void region_slot_leave(struct percore_region *region, uint32_t s) {
 bool region_owners_fork(struct percore_region *region) {
   own_known = 0;
   for (uint32_t s = 0; s < region->header.slot_count; s++)
-    if (region->holders[s] != 0 && region->holders[s] != REGION_OF_PARENT) {
-      region->holders[s] = REGION_OF_PARENT;
+    if (region->held[s].holder != 0 &&
+        region->held[s].holder != REGION_OF_PARENT) {
+      region->held[s].holder = REGION_OF_PARENT;
       if (!region_memory_drop(region_block(region, s),
                               region->header.block_stride, true))
         return false;
@@ -178,12 +175,12 @@ bool region_owners_fork(struct percore_region *region) {
 }
 
 bool region_slot_is_own(const struct percore_region *region, uint32_t s) {
-  return own_number != 0 &&
-         __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) == own_number;
+  return own_number != 0 && __atomic_load_n(&region->held[s].holder,
+                                            __ATOMIC_RELAXED) == own_number;
 }
 
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
-  return region->holders[s] == REGION_OF_PARENT;
+  return region->held[s].holder == REGION_OF_PARENT;
 }
 
 /* The memory of the parent's slots is private in the child, and allocated when
@@ -201,7 +198,7 @@ bool region_slot_is_lost(const struct percore_region *region, uint32_t s) {
 
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {
   if (!region->inherit)
-    return __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&region->held[s].holder, __ATOMIC_RELAXED) != 0;
   uint64_t word = __atomic_load_n(&region->owners[s], __ATOMIC_ACQUIRE);
   return word != 0 && !is_over(own_word(), word, true);
 }

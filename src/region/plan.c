@@ -99,7 +99,7 @@ static void describe_table(struct region_plan *plan,
   record->row_stride =
       region_row_stride(record->columns, consistent, table->row_align);
   record->max_rows = table->max_rows + 1;
-  record->row_name_size = table->max_rows != 0 ? table->row_name_size : 0;
+  record->row_name_size = table->row_name_size;
   record->key = table->key;
   /* Its place is chosen later. 0: there are no resets. */
   record->reset_offset = (table->flags & PERCORE_NO_RESET) == 0;
@@ -152,20 +152,6 @@ static bool place_all(struct region_plan *plan, uint64_t page,
   return true;
 }
 
-/* Names of rows in a table of one row break no rule of the format, because they
- * are left out of it, but the author has probably forgotten max_rows. */
-static bool rows_are_declared(const struct percore_table *tables,
-                              uint32_t table_count,
-                              struct region_fault *fault) {
-  for (uint32_t t = 0; t < table_count; t++)
-    if (tables[t].max_rows == 0 && tables[t].row_name_size != 0) {
-      region_breaks(fault, REGION_RULE_MAX_ROWS,
-                    "its rows have names, but max_rows is 0");
-      return region_blame(fault->table, tables[t].name, t);
-    }
-  return true;
-}
-
 static bool make(struct region_plan *plan, const char *name,
                  const struct percore_table *tables, uint32_t table_count,
                  const struct percore_options *options, uint32_t cores,
@@ -177,7 +163,6 @@ static bool make(struct region_plan *plan, const char *name,
       REGION_LIMITS_END};
   if (!region_schema_is_valid(name, options->instance, tables, table_count,
                               fault) ||
-      !rows_are_declared(tables, table_count, fault) ||
       !region_within(limits, fault) ||
       !describe_all(plan, name, tables, table_count, options, fault))
     return false;

@@ -114,7 +114,8 @@ static bool shape_is_valid(const struct percore_table *table,
   static const uint32_t known = PERCORE_CONSISTENT | PERCORE_NO_RESET;
   uint32_t align = table->row_align, size = table->row_name_size;
   bool owned = table->storage == PERCORE_OWNED;
-  bool named = size == 24 || size == 56 || size == 120;
+  bool single = table->max_rows == 0;
+  bool named = !single && (size == 24 || size == 56 || size == 120);
   const struct region_limit limits[] = {
       REGION_LIMIT(STORAGE, "storage", table->storage, 0, PERCORE_SHARED),
       REGION_LIMIT(KEY, "key format", table->key, 0, PERCORE_KEY_MAC),
@@ -128,7 +129,8 @@ static bool shape_is_valid(const struct percore_table *table,
        "0 or a power of two up to 4096"},
       REGION_LIMIT(MAX_ROWS, "max_rows", table->max_rows, 0, REGION_MAX_ROWS),
       {REGION_RULE_ROW_NAME_SIZE, "row name size", size, 0, named ? 120 : 0, 0,
-       "24, 56 or 120, or 0 for rows with a key"},
+       single ? "0: its rows have names, but max_rows is 0"
+              : "24, 56 or 120, or 0 for rows with a key"},
       REGION_LIMIT(TABLE_FIELDS, "number of fields", table->field_count, 1,
                    REGION_MAX_TABLE_FIELDS),
       REGION_LIMITS_END};

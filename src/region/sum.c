@@ -16,19 +16,20 @@ enum { TRIES = 64 };
 static bool add(const struct percore_region *region, const uint64_t *sequence,
                 const uint64_t *cells, uint32_t columns) {
   static const uint64_t no_section;
+  uint64_t *loaded = region->sums + PERCORE_MAX_COLUMNS;
   bool whole = false;
   if (sequence == NULL)
     sequence = &no_section;
   for (int i = 0; i < TRIES && !whole; i++) {
     /* Pairs with the store-release of percore_end. */
     uint64_t before = region_load_acquire(sequence);
-    region_load_cells(cells, columns, cells + columns, region->cells);
+    region_load_cells(cells, columns, cells + columns, loaded);
     /* Pairs with the release fence of percore_begin. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     whole = !(before & 1) && region_load(sequence) == before;
   }
   for (uint32_t c = 0; c < columns; c++)
-    region->sums[c] += region->cells[c];
+    region->sums[c] += loaded[c];
   return whole;
 }
 

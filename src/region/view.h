@@ -92,9 +92,9 @@ struct region_reader {
   char file[NAME_MAX + 1]; /* the present one, or the only one; "" */
   bool is_fixed;           /* no other file is ever read */
   struct region_view view;
-  pid_t pid;         /* in this pid namespace; 0 if not visible */
-  bool left;         /* nobody can write to the view's file any more */
-  bool ended;        /* the producer that left had called percore_destroy */
+  pid_t pid;  /* in this pid namespace; 0 if not visible */
+  bool left;  /* nobody can write to the view's file any more */
+  bool ended; /* the producer that left had called percore_destroy */
   struct region_fault fault;
   char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */
 };

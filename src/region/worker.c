@@ -146,9 +146,20 @@ static void read_slot(struct region_worker *worker,
   worker->until_tsc = until_tsc;
 }
 
+static void begin(struct region_workers *workers, uint64_t now_ns,
+                  uint64_t now_tsc, uint64_t since_tsc) {
+  bool is_first = workers->read_tsc == 0;
+  workers->since_tsc = is_first ? since_tsc : workers->read_tsc;
+  workers->interval_s =
+      is_first ? NAN : (double)(now_ns - workers->read_ns) / 1e9;
+  workers->attached = 0;
+  workers->read_ns = now_ns;
+  workers->read_tsc = now_tsc;
+}
+
 int region_workers_read(struct region_workers *workers,
-                        struct region_reader *reader, uint64_t now_ns,
-                        uint64_t now_tsc, uint64_t since_tsc) {
+                        struct region_reader *reader, uint32_t most,
+                        uint64_t now_ns, uint64_t now_tsc, uint64_t since_tsc) {
   uint32_t slots = region_reader_slots(reader);
   if (workers->len != slots) {
     region_workers_forget(workers);
@@ -157,17 +168,16 @@ int region_workers_read(struct region_workers *workers,
       return -ENOMEM;
     workers->len = slots;
   }
-  if (workers->read_tsc != 0)
-    since_tsc = workers->read_tsc;
-  workers->interval_s =
-      workers->read_tsc != 0 ? (double)(now_ns - workers->read_ns) / 1e9 : NAN;
-  workers->attached = 0;
-  for (uint32_t s = 0; s < slots; s++) {
-    struct region_worker *worker = &workers->list[s];
-    read_slot(worker, reader, s, now_ns, now_tsc, since_tsc);
+  if (workers->next == 0)
+    begin(workers, now_ns, now_tsc, since_tsc);
+  for (; most > 0 && workers->next < slots; most--, workers->next++) {
+    struct region_worker *worker = &workers->list[workers->next];
+    read_slot(worker, reader, workers->next, now_ns, now_tsc,
+              workers->since_tsc);
     workers->attached += worker->slot.state == REGION_LIVE;
   }
-  workers->read_ns = now_ns;
-  workers->read_tsc = now_tsc;
+  if (workers->next < slots)
+    return 1;
+  workers->next = 0;
   return 0;
 }

@@ -43,17 +43,20 @@ struct region_workers {
   uint32_t len;
   uint32_t attached; /* how many slots have a thread */
   double interval_s; /* time between the last two readings; NAN: only one */
-  /* When the slots were last read; 0: never. */
+  /* When the last reading began; 0: there was none. */
   uint64_t read_ns, read_tsc;
+  uint32_t next;      /* the slot at which it goes on; 0: it is complete */
+  uint64_t since_tsc; /* what unused slots did since then is known; 0 */
 };
 
-/* Reads all slots. now_ns and now_tsc are the current time on CLOCK_MONOTONIC
- * and of percore_tsc. At the first reading, what the threads did since
- * since_tsc is known if all slots were unused at that time; 0: nothing is
- * known. Returns 0 or -ENOMEM. */
+/* Reads all slots or, if there are more than `most`, so many more of them in
+ * each call. now_ns and now_tsc are the current time on CLOCK_MONOTONIC and of
+ * percore_tsc. At the first reading, what the threads did since since_tsc is
+ * known if all slots were unused at that time; 0: nothing is known. Returns 0
+ * if the reading is complete, 1 if it is not, or -ENOMEM. */
 int region_workers_read(struct region_workers *workers,
-                        struct region_reader *reader, uint64_t now_ns,
-                        uint64_t now_tsc, uint64_t since_tsc);
+                        struct region_reader *reader, uint32_t most,
+                        uint64_t now_ns, uint64_t now_tsc, uint64_t since_tsc);
 
 /* Forgets all slots, and frees their memory. */
 void region_workers_forget(struct region_workers *workers);

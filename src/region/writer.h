@@ -36,9 +36,10 @@ struct table_state {
   size_t removed_size;
 };
 
-struct grace_slot {
-  uint64_t seen;   /* quiescent counter when the last period began */
-  uint64_t passed; /* last period that is over for this slot */
+struct slot_state {
+  uint64_t holder; /* the number of the thread that holds the slot; 0: none */
+  uint64_t seen;   /* quiescent counter when the last grace period began */
+  uint64_t passed; /* last grace period that is over for this slot */
 };
 
 /* Grace periods (see grace.c), numbered from 1. Each begins with a full barrier
@@ -49,7 +50,6 @@ struct grace {
   /* Numbers of the last period that began, and of the last that is over. */
   uint64_t begun, over;
   uint64_t begun_ns; /* CLOCK_MONOTONIC */
-  struct grace_slot *slots;
 };
 
 /* Instead of the number of a thread: this is a forked child, and a thread of
@@ -98,20 +98,20 @@ struct percore_region {
   /* See owner.c. */
   uint64_t *owners;
   size_t owners_size;
-  uint64_t *holders; /* the number of the thread that holds a slot */
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
   bool warned_refusal; /* an attach failed, though not for want of a slot */
   struct table_state *state;
+  struct slot_state *held;
   struct seat *seats; /* read without the mutex: by percore_this_slot */
   /* For each slot, and after them for the copies outside the slots: a place for
    * each table. Those of a slot are made when a thread takes it. */
   struct percore_place_ **places;
   struct grace grace;
-  uint64_t *sums, *cells; /* for sum.c: room for a row each */
-  uint64_t room;          /* free memory, as far as the present call knows */
-  bool is_full;           /* the file system had no room at the last try */
+  uint64_t *sums; /* for sum.c: room for two rows */
+  uint64_t room;  /* free memory, as far as the present call knows */
+  bool is_full;   /* the file system had no room at the last try */
   /* Guarded by the mutex of the list of regions. */
   struct percore_region *next;
 };
@@ -304,7 +304,7 @@ bool region_row_sum(const struct percore_region *region,
 
 /* grace.c */
 
-int region_grace_init(struct percore_region *region);
+void region_grace_init(struct percore_region *region);
 
 /* Maps the list of removed rows when a table first needs it. Returns 0, or -1
  * with errno.

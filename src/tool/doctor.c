@@ -3,6 +3,7 @@
 #include "percore_config.h"
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
@@ -128,10 +129,10 @@ static struct engine *try_sources(struct doctor *doctor, int *status) {
   struct engine_options options = {.machine = doctor->machine,
                                    .hardware = true,
                                    .source = SOURCE_AUTO,
-                                   .raise_limit = true,
                                    .isolated_cores = ISOLATED_CORES_IDLE};
   struct engine *engine;
   size_t len;
+  descriptors_raise_limit();
   *status = engine_open(&engine, &options);
   if (*status != 0)
     return NULL;

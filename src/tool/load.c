@@ -80,7 +80,6 @@ static struct engine_options engine_options(const struct load_options *options,
       .isolated_cores = ISOLATED_CORES_IDLE,
       .frequency = options->json,
       .bounds = true,
-      .raise_limit = true,
       .journal = journal,
       .cancel = stop_flag(),
   };

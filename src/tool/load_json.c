@@ -41,7 +41,6 @@ static void put_core(struct json *json, const struct core_figures *core) {
   json_percent(json, "hidden", core->hidden);
   json_percent(json, "steal", core->steal);
   json_number(json, "frequency_hz", core->frequency_hz);
-  json_percent(json, "counter_running", core->counter_running);
   json_close_object(json);
 }
 

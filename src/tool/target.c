@@ -120,11 +120,11 @@ static bool add_name(struct listing *listing, const char *file, size_t length) {
                   sizeof(*listing->listed)))
     return false;
   struct listed *listed = &listing->listed[listing->len];
-  *listed =
-      (struct listed){.name = strndup(file, length), .file = strdup(file)};
+  strcpy(listed->file, file);
+  memcpy(listed->name, file, length);
   listed->is_valid = region_title_split(&listed->title, file, length);
   listing->len++;
-  return listed->name != NULL && listed->file != NULL;
+  return true;
 }
 
 int listing_read(struct listing *listing) {
@@ -141,15 +141,9 @@ int listing_read(struct listing *listing) {
   return fits ? 0 : -ENOMEM;
 }
 
-static void free_listed(struct listed *listed) {
-  region_reader_close(listed->reader);
-  free(listed->name);
-  free(listed->file);
-}
-
 void listing_free(struct listing *listing) {
   for (size_t i = 0; i < listing->len; i++)
-    free_listed(&listing->listed[i]);
+    region_reader_close(listing->listed[i].reader);
   free(listing->listed);
 }
 
@@ -172,7 +166,7 @@ static void keep_named(struct listing *listing, const char *name) {
         (listed->name[length] == '\0' || listed->name[length] == '@'))
       listing->listed[kept++] = *listed;
     else
-      free_listed(listed);
+      region_reader_close(listed->reader);
   }
   listing->len = kept;
 }

@@ -6,6 +6,8 @@
 #include "json.h"
 #include "region/reader.h"
 
+#include <limits.h>
+
 /* Opens `region`, which is NAME or NAME@INSTANCE: the newest of its files. The
  * reader accepts regions of every user, because the output shows the owner.
  * Returns TOOL_OK. On failure, prints an error message and returns TOOL_USAGE
@@ -43,8 +45,8 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
  */
 
 struct listed {
-  char *file; /* of the runtime directory */
-  char *name; /* its title; untrusted bytes, perhaps no valid name */
+  char file[NAME_MAX + 1]; /* of the runtime directory */
+  char name[NAME_MAX + 1]; /* its title; untrusted bytes, perhaps not valid */
   bool is_valid;
   struct region_title title; /* if it is */
   struct region_reader *reader;

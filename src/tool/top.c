@@ -16,14 +16,6 @@
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
 
-struct top_options {
-  const char *table, *sort;
-  double interval_s;
-  uint64_t count; /* 0: no limit */
-  uint64_t rows;  /* 0: not given; if there is no page, all */
-  bool totals, per_core, each, json;
-};
-
 static const struct argument arguments[] = {
     ARGUMENT_INTERVAL(struct top_options),
     ARGUMENT_COUNT(struct top_options),
@@ -47,32 +39,21 @@ static const struct argument arguments[] = {
     ARGUMENT_JSON(struct top_options),
 };
 
-struct top {
-  const struct top_options *options;
-  struct merge merge;
-  struct top_figures figures;
-  /* cores and order chosen with keys; NULL before the first table */
-  const struct screen *view;
-  uint64_t interval_ns;
-  uint64_t due_ns; /* when to read the region again (CLOCK_MONOTONIC) */
-};
-
 /* ---------------------------------------------------------------------------
  * Reading
  */
 
 static void close_tables(struct top *top) {
-  struct top_figures *figures = &top->figures;
-  for (size_t t = 0; t < figures->tables_len; t++)
-    rates_close(&figures->tables[t]);
-  free(figures->tables);
-  figures->tables = NULL;
-  figures->tables_len = 0;
-  figures->with_workers = false;
+  for (size_t t = 0; t < top->tables_len; t++)
+    rates_close(&top->tables[t]);
+  free(top->tables);
+  top->tables = NULL;
+  top->tables_len = 0;
+  top->with_workers = false;
 }
 
 static bool is_shown(const struct top *top, uint32_t t) {
-  const struct region_directory *directory = top->figures.directory;
+  const struct region_directory *directory = merge_directory(&top->merge);
   return top->options->table == NULL ||
          strcmp(directory->described[t].name, top->options->table) == 0;
 }
@@ -80,75 +61,61 @@ static bool is_shown(const struct top *top, uint32_t t) {
 /* Opens the tables that are shown. Returns 0, -ENOMEM, or -ENOENT if none of
  * them contains the field to sort by. */
 static int open_tables(struct top *top) {
-  struct top_figures *figures = &top->figures;
+  close_tables(top);
   bool sorted = top->options->sort == NULL;
-  uint32_t count = figures->directory->table_count;
-  figures->with_workers = is_shown(top, 0) && !figures->totals;
-  figures->tables = calloc(count, sizeof(*figures->tables));
-  if (figures->tables == NULL)
+  uint32_t count = merge_directory(&top->merge)->table_count;
+  top->with_workers = is_shown(top, 0) && !top->options->totals;
+  top->tables = calloc(count, sizeof(*top->tables));
+  if (top->tables == NULL)
     return -ENOMEM;
-  for (uint32_t t = figures->totals ? 0 : 1; t < count; t++) {
+  for (uint32_t t = top->options->totals ? 0 : 1; t < count; t++) {
     const struct rates_options options = {.rows = top->options->rows,
                                           .sort = top->options->sort,
                                           .per_core = top->options->per_core,
-                                          .totals = figures->totals};
+                                          .totals = top->options->totals};
     if (!is_shown(top, t))
       continue;
-    struct rates *rates = &figures->tables[figures->tables_len++];
+    struct rates *rates = &top->tables[top->tables_len++];
     int status = rates_open(rates, &top->merge, t, &options);
     if (status != 0)
       return status;
     sorted |= rates->sort_asked;
   }
-  return sorted || figures->tables_len == 0 ? 0 : -ENOENT;
-}
-
-static int take_region(struct top *top) {
-  struct top_figures *figures = &top->figures;
-  struct region_reader *reader = top->merge.parts[0].reader;
-  close_tables(top);
-  figures->merge = &top->merge;
-  figures->directory = region_reader_directory(reader);
-  figures->pid = region_reader_pid(reader);
-  figures->uid = region_reader_uid(reader);
-  figures->region = top->merge.region;
-  return open_tables(top);
+  return sorted || top->tables_len == 0 ? 0 : -ENOENT;
 }
 
 /* The keys for sorting step through the columns of one table after the other.
  */
 static size_t order_after(const void *context, size_t order, bool forwards) {
-  const struct top_figures *figures = context;
+  const struct top *top = context;
   size_t orders = 1;
-  for (size_t t = 0; t < figures->tables_len; t++)
-    orders += figures->tables[t].columns_len;
+  for (size_t t = 0; t < top->tables_len; t++)
+    orders += top->tables[t].columns_len;
   return (order + (forwards ? 1 : orders - 1)) % orders;
 }
 
-static const char *chosen_column(const struct top_figures *figures,
-                                 size_t number) {
-  for (size_t t = 0; number > 0 && t < figures->tables_len; t++) {
-    if (number <= figures->tables[t].columns_len)
-      return figures->tables[t].columns[number - 1].title;
-    number -= figures->tables[t].columns_len;
+static const char *chosen_column(const struct top *top, size_t number) {
+  for (size_t t = 0; number > 0 && t < top->tables_len; t++) {
+    if (number <= top->tables[t].columns_len)
+      return top->tables[t].columns[number - 1].title;
+    number -= top->tables[t].columns_len;
   }
   return NULL;
 }
 
 static int read_tables(struct top *top) {
-  struct top_figures *figures = &top->figures;
   struct merge_part *part = NULL;
   int status = 0;
   map_renew();
-  while (status == 0 && figures->with_workers &&
+  while (status == 0 && top->with_workers &&
          (part = merge_next(&top->merge, part)) != NULL)
-    status = region_workers_read(&part->workers, part->reader, monotonic_ns(),
-                                 percore_tsc(), 0);
-  for (size_t t = 0; top->view != NULL && t < figures->tables_len; t++)
-    rates_sort(&figures->tables[t], chosen_column(figures, top->view->sort),
+    status = region_workers_read(&part->workers, part->reader, UINT32_MAX,
+                                 monotonic_ns(), percore_tsc(), 0);
+  for (size_t t = 0; top->view != NULL && t < top->tables_len; t++)
+    rates_sort(&top->tables[t], chosen_column(top, top->view->sort),
                top->view->reverse);
-  for (size_t t = 0; t < figures->tables_len && status == 0; t++)
-    status = rates_read(&figures->tables[t], monotonic_ns());
+  for (size_t t = 0; t < top->tables_len && status == 0; t++)
+    status = rates_read(&top->tables[t], monotonic_ns());
   return status;
 }
 
@@ -156,18 +123,17 @@ static int read_tables(struct top *top) {
  * new producer has appeared, starts over with the new producer's region.
  * Returns 0 or -errno. */
 static int read_region(struct top *top) {
-  struct top_figures *figures = &top->figures;
   enum region_event event = merge_refresh(&top->merge);
   struct region_reader *reader = top->merge.parts[0].reader;
-  figures->realtime_ns = clock_now_ns(CLOCK_REALTIME);
-  figures->alive = event == REGION_WENT ||
-                   region_reader_presence(reader) == REGION_ALIVE ||
-                   (!top->merge.is_one && merge_count(&top->merge) > 0);
-  figures->why = region_reader_error(reader);
-  if (!figures->alive)
+  top->realtime_ns = clock_now_ns(CLOCK_REALTIME);
+  top->alive = event == REGION_WENT ||
+               region_reader_presence(reader) == REGION_ALIVE ||
+               (!top->merge.is_one && merge_count(&top->merge) > 0);
+  top->why = region_reader_error(reader);
+  if (!top->alive)
     return 0;
   /* A new region may lack the field to sort by, which is not an error here. */
-  int status = event == REGION_CAME ? take_region(top) : 0;
+  int status = event == REGION_CAME ? open_tables(top) : 0;
   return status == 0 || status == -ENOENT ? read_tables(top) : status;
 }
 
@@ -196,7 +162,7 @@ static int next(struct live *live, void *context, const void **figures) {
   int status = read_region(top);
   if (status != 0)
     return live_fail(live, "%s", why_failed(status));
-  *figures = &top->figures;
+  *figures = top;
   return TOOL_OK;
 }
 
@@ -213,7 +179,7 @@ static int show_live(struct top *top) {
   struct live *live = live_open(&face, top->options->json);
   top->interval_ns = (uint64_t)(top->options->interval_s * 1e9);
   top->due_ns = monotonic_ns();
-  if (!top->figures.totals) /* rates take an interval */
+  if (!top->options->totals) /* rates take an interval */
     top->due_ns += top->interval_ns;
   int status = live_run(live, top->options->count, top);
   live_close(live);
@@ -225,12 +191,10 @@ static int show_live(struct top *top) {
  */
 
 static int say_no_column(const struct top *top) {
-  const struct top_figures *figures = &top->figures;
   char names[512] = "";
-  for (size_t t = 0; t < figures->tables_len; t++)
-    for (size_t c = 0; c < figures->tables[t].columns_len; c++)
-      text_append(names, sizeof(names), ", ",
-                  figures->tables[t].columns[c].title);
+  for (size_t t = 0; t < top->tables_len; t++)
+    for (size_t c = 0; c < top->tables[t].columns_len; c++)
+      text_append(names, sizeof(names), ", ", top->tables[t].columns[c].title);
   return say_failure(COMMAND, "--sort: unknown field '%s'; choose %s",
                      top->options->sort, names);
 }
@@ -240,10 +204,10 @@ static int show_region(struct top *top) {
   const char *table = top->options->table;
   if (table != NULL && target_table(directory, table) < 0)
     return target_no_table(COMMAND, directory, table);
-  int status = take_region(top);
+  int status = open_tables(top);
   if (status == -ENOENT)
     return say_no_column(top);
-  if (status == 0 && !top->figures.totals)
+  if (status == 0 && !top->options->totals)
     status = read_tables(top);
   if (status != 0)
     return say_failure(COMMAND, "%s", why_failed(status));
@@ -289,10 +253,7 @@ static int choose_region(struct region_title *chosen) {
 /* Shows a region, or a map after publishing it as a region. */
 static int show(struct top_options *options, const char *word) {
   struct region_title only;
-  struct top top = {.options = options,
-                    .figures = {.interval_s = options->interval_s,
-                                .totals = options->totals,
-                                .alive = true}};
+  struct top top = {.options = options, .alive = true};
   bool is_map = word != NULL && map_is_named(word);
   int status = word == NULL ? choose_region(&only)
                : is_map     ? map_publish(COMMAND, word, &options->table)

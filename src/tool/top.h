@@ -1,5 +1,5 @@
-/* top: the figures of `percore top`, and how they are written as a table and as
- * JSON. */
+/* top: what `percore top` shows, and how it is written as a table and as JSON.
+ */
 #ifndef PERCORE_TOP_H
 #define PERCORE_TOP_H
 
@@ -11,20 +11,27 @@
 
 #include <math.h>
 
-struct top_figures {
-  const char *region;   /* NAME or NAME@INSTANCE */
+struct top_options {
+  const char *table, *sort;
+  double interval_s;
+  uint64_t count; /* 0: no limit */
+  uint64_t rows;  /* 0: not given; if there is no page, all */
+  bool totals, per_core, each, json;
+};
+
+struct top {
+  const struct top_options *options;
+  struct merge merge;
+  struct rates *tables; /* those that are shown */
+  size_t tables_len;
+  bool with_workers;    /* what the threads do is shown, not the table `core` */
   bool alive;           /* if false, the figures are the last ones known */
   const char *why;      /* why the producer is not alive */
   uint64_t realtime_ns; /* when the region was read */
-  double interval_s;
-  pid_t pid; /* 0 if the process is not visible from here */
-  uid_t uid;
-  const struct region_directory *directory;
-  const struct merge *merge;
-  bool totals;       /* values are shown, not rates */
-  bool with_workers; /* what the threads do is shown, not the table `core` */
-  struct rates *tables;
-  size_t tables_len;
+  /* cores and order chosen with keys; NULL before the first table */
+  const struct screen *view;
+  uint64_t interval_ns;
+  uint64_t due_ns; /* when to read the region again (CLOCK_MONOTONIC) */
 };
 
 /* How long a worker may be awake without a poll before it is shown
@@ -48,8 +55,8 @@ static inline double top_empty(const struct region_worker *worker) {
                    : NAN;
 }
 
-/* Functions for struct live_face. `figures` is a struct top_figures. Both
- * return 0 or -ENOMEM. */
+/* Functions for struct live_face. `figures` is a struct top. Both return 0 or
+ * -ENOMEM. */
 int top_table_write(FILE *out, const void *figures, struct screen screen);
 int top_json_write(FILE *out, const void *figures);
 

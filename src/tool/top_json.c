@@ -94,13 +94,13 @@ static void put_row(struct json *json, const struct rates *rates,
   json_close_object(json);
 }
 
-static int put_table(FILE *out, struct json *json,
-                     const struct top_figures *figures, struct rates *rates) {
+static int put_table(FILE *out, struct json *json, const struct top *top,
+                     struct rates *rates) {
   const struct rate_row *row;
   int status = rates_begin(rates, SIZE_MAX);
   json_open_object(json, NULL);
   json_text(json, "name",
-            figures->directory->described[rates->tile.table].name);
+            merge_directory(&top->merge)->described[rates->tile.table].name);
   json_number(json, "interval_s", rates->interval_s);
   json_unsigned(json, "rows_live", rates->rows_live);
   json_open_array(json, "columns");
@@ -117,35 +117,36 @@ static int put_table(FILE *out, struct json *json,
   return status;
 }
 
-int top_json_write(FILE *out, const void *top_figures) {
-  const struct top_figures *figures = top_figures;
+int top_json_write(FILE *out, const void *figures) {
+  const struct top *top = figures;
+  const struct region_reader *reader = top->merge.parts[0].reader;
   struct json *json = json_begin(out, "top");
   int status = 0;
-  json_thousandths(json, "time", (double)figures->realtime_ns / 1e9);
-  json_text(json, "region", figures->region);
-  json_text(json, "state", figures->alive ? "alive" : "gone");
-  if (!figures->alive) {
-    json_text(json, "why", figures->why);
+  json_thousandths(json, "time", (double)top->realtime_ns / 1e9);
+  json_text(json, "region", top->merge.region);
+  json_text(json, "state", top->alive ? "alive" : "gone");
+  if (!top->alive) {
+    json_text(json, "why", top->why);
     json_end(json);
     return 0;
   }
-  if (!figures->merge->is_one)
-    json_unsigned(json, "instances", merge_count(figures->merge));
-  else if (figures->pid > 0)
-    json_integer(json, "pid", figures->pid);
-  json_integer(json, "uid", figures->uid);
-  if (figures->with_workers) {
+  if (!top->merge.is_one)
+    json_unsigned(json, "instances", merge_count(&top->merge));
+  else if (region_reader_pid(reader) > 0)
+    json_integer(json, "pid", region_reader_pid(reader));
+  json_integer(json, "uid", region_reader_uid(reader));
+  if (top->with_workers) {
     const struct merge_part *part = NULL;
     json_open_array(json, "workers");
-    while ((part = merge_next(figures->merge, part)) != NULL)
+    while ((part = merge_next(&top->merge, part)) != NULL)
       for (uint32_t s = 0; s < part->workers.len; s++)
         if (part->workers.list[s].slot.state == REGION_LIVE)
           put_worker(json, part, s);
     json_close_array(json);
   }
   json_open_array(json, "tables");
-  for (size_t t = 0; t < figures->tables_len && status == 0; t++)
-    status = put_table(out, json, figures, &figures->tables[t]);
+  for (size_t t = 0; t < top->tables_len && status == 0; t++)
+    status = put_table(out, json, top, &top->tables[t]);
   json_close_array(json);
   json_end(json);
   return status;

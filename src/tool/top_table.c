@@ -128,7 +128,6 @@ struct sheet {
   struct rates *rates;
   double ns_per_cycle;
   size_t first, end; /* the columns that are shown */
-  size_t rows;       /* how many rows are shown */
   int name_width;
 };
 
@@ -205,7 +204,7 @@ static void choose_columns(struct sheet *sheet, int width) {
 static int choose_name_width(const struct sheet *sheet) {
   char name[NAME_TEXT_SIZE];
   int wanted = NAME_WIDTH, room = sheet->screen->width;
-  for (size_t r = 0; r < sheet->rows; r++) {
+  for (size_t r = 0; r < sheet->rates->most; r++) {
     name_text(name, &sheet->rates->rows[r]);
     if (text_width(name) > wanted)
       wanted = text_width(name);
@@ -292,32 +291,25 @@ static size_t row_lines(const struct rates *rates) {
 /* Returns how many rows fit into `lines` lines, at least 1. */
 static size_t rows_that_fit(const struct rates *rates, int lines) {
   size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates) : 1;
-  if (room == 0)
-    room = 1;
-  return rates->rows_len < room ? rates->rows_len : room;
+  return room > 0 ? room : 1;
 }
 
 /* Writes a table in at most `lines` lines. */
-static int write_rates(FILE *out, const struct top_figures *figures,
-                       struct rates *rates, int lines,
-                       const struct screen *screen) {
-  const struct region_directory *directory = figures->directory;
+static int write_rates(FILE *out, const struct top *top, struct rates *rates,
+                       int lines, const struct screen *screen) {
+  const struct region_directory *directory = merge_directory(&top->merge);
   const struct rate_row *row;
-  size_t rows = rows_that_fit(rates, lines);
-  int status = rates_begin(rates, rows);
+  int status = rates_begin(rates, rows_that_fit(rates, lines));
   if (status != 0)
     return status;
-  struct sheet sheet = {
-      .out = out,
-      .screen = screen,
-      .rates = rates,
-      .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
-      .rows = rows,
-  };
+  struct sheet sheet = {.out = out,
+                        .screen = screen,
+                        .rates = rates,
+                        .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz};
   fprintf(out, "%s: %" PRIu64 " %s",
           directory->described[rates->tile.table].name, rates->rows_live,
           rates->rows_live == 1 ? "row" : "rows");
-  if (rates->options.rows > 0 && sheet.rows < rates->rows_live)
+  if (rates->options.rows > 0 && rates->most < rates->rows_live)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
   else if (rates->sort_asked)
@@ -340,26 +332,27 @@ static int write_rates(FILE *out, const struct top_figures *figures,
  * The whole table
  */
 
-static void write_title(FILE *out, const struct top_figures *figures) {
+static void write_title(FILE *out, const struct top *top) {
+  const struct region_reader *reader = top->merge.parts[0].reader;
   char time[TIME_TEXT_SIZE], user[USER_TEXT_SIZE], pid[PID_TEXT_SIZE];
   char who[USER_TEXT_SIZE + 64], why[512];
-  time_text(time, figures->realtime_ns);
-  user_text(user, figures->uid);
-  pid_text(pid, figures->pid);
-  if (figures->merge->is_one)
+  time_text(time, top->realtime_ns);
+  user_text(user, region_reader_uid(reader));
+  pid_text(pid, region_reader_pid(reader));
+  if (top->merge.is_one)
     snprintf(who, sizeof(who), "pid %s, user %s", pid, user);
   else
     snprintf(who, sizeof(who), "%zu instances, user %s",
-             merge_count(figures->merge), user);
-  fprintf(out, "%s  %s", time, figures->region);
-  if (!figures->alive)
+             merge_count(&top->merge), user);
+  fprintf(out, "%s  %s", time, top->merge.region);
+  if (!top->alive)
     fprintf(out,
             " (%s) has ended; these are its last figures. Waiting for it: %s\n",
-            who, text_clean_string(why, sizeof(why), figures->why));
-  else if (figures->totals)
+            who, text_clean_string(why, sizeof(why), top->why));
+  else if (top->options->totals)
     fprintf(out, ", %s, totals\n", who);
   else
-    fprintf(out, ", %s, every %g s\n", who, figures->interval_s);
+    fprintf(out, ", %s, every %g s\n", who, top->options->interval_s);
 }
 
 /* Returns an equal share of the lines for the next of `parts` tables, and takes
@@ -370,21 +363,21 @@ static int take_lines(int *lines, int parts, int wanted) {
   return share;
 }
 
-int top_table_write(FILE *out, const void *top_figures, struct screen screen) {
-  const struct top_figures *figures = top_figures;
+int top_table_write(FILE *out, const void *figures, struct screen screen) {
+  const struct top *top = figures;
   int status = 0, lines = screen.height > 0 ? screen.height - 1 : INT_MAX;
-  int parts = (int)figures->tables_len + figures->with_workers;
-  write_title(out, figures);
-  if (figures->with_workers)
+  int parts = (int)top->tables_len + top->with_workers;
+  write_title(out, top);
+  if (top->with_workers)
     write_workers(
-        out, figures->merge,
-        take_lines(&lines, parts--, 2 + (int)count_threads(figures->merge)),
+        out, &top->merge,
+        take_lines(&lines, parts--, 2 + (int)count_threads(&top->merge)),
         &screen);
-  for (size_t t = 0; t < figures->tables_len && status == 0; t++) {
-    struct rates *rates = &figures->tables[t];
+  for (size_t t = 0; t < top->tables_len && status == 0; t++) {
+    struct rates *rates = &top->tables[t];
     int wanted = 3 + (int)(rates->rows_len * row_lines(rates));
-    status = write_rates(out, figures, rates,
-                         take_lines(&lines, parts--, wanted), &screen);
+    status = write_rates(out, top, rates, take_lines(&lines, parts--, wanted),
+                         &screen);
   }
   return status;
 }

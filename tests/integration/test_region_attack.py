@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from harness import Child, Collectd, Skip, check, is_root, run_all, say
+from harness import Child, Collectd, Skip, check, is_root, online_cores, run_all, say
 from producers import (ETH0, MEMBER, PACKETS, PORT, GroupDir, Producer, Published,
                        RuntimeDir)
 from region_format import CORE_TABLE, LIVE, OWNED, SLOTS, TABLES, Region
@@ -233,9 +233,9 @@ while True:
 """
 
 
-def test_leases_and_locks():
-    """While a member leases its file, opens it for writing, and holds read locks of it, as
-    fast as it can, collectd lives, reads the honest region, and stops in time"""
+def test_leases():
+    """While a member leases its file and opens it for writing as fast as it can, collectd
+    lives, reads the honest region, and stops in time"""
     with RuntimeDir() as runtime, Honest() as honest, \
             Collectd(interval=INTERVAL) as collectd:
         evils = Published(runtime.new_file("evil"), evil().bytes)
@@ -246,6 +246,51 @@ def test_leases_and_locks():
             check(leaser.stdout.readline() == "ok\n", "it takes no lease")
             honest.check_exact(collectd, 25)
             leaser.kill()
+        check_stops(collectd)
+
+
+READ_LOCKS = """
+import fcntl, os, struct, sys
+lock = struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
+held = {}
+print("ok", flush=True)
+while True:
+    for name in os.listdir(sys.argv[1]):
+        try:
+            file = f"{sys.argv[1]}/{name}"
+            if name not in held:
+                held[name] = os.open(file, os.O_RDONLY)
+            fcntl.fcntl(held[name], 37, lock)  # F_OFD_SETLK of byte 0
+        except OSError:
+            pass
+"""
+
+
+def test_read_locks():
+    """While a member takes read locks of byte 0 of all files, also of those that are just
+    made, as fast as it can, each producer that is killed is gone, its successor is read,
+    and the last counts of each are reported"""
+    if not is_root():
+        raise Skip("other users need root")
+    victim = GOOD.replace("good", "victim")
+    with GroupDir() as runtime, Honest() as honest, Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        with Child([sys.executable, "-c", READ_LOCKS, runtime.path], user=MEMBER,
+                   group=MEMBER, stdout=subprocess.PIPE, text=True) as locker:
+            check(locker.stdout.readline() == "ok\n", "it takes no locks")
+            for life in range(1, 6):
+                with Producer("victim") as producer:
+                    producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 100 0")
+                    collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10,
+                                      "both regions")
+                    producer.do(f"add {PORT} 0 {PACKETS} 1 0")
+                collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 1, 10,
+                                  "the end of the victim")
+                collectd.wait_for(lambda: collectd.of(victim)[-1].value == 101 * life, 10,
+                                  f"{101 * life} packets")
+            honest.check_exact(collectd)
+            locker.kill()
         check_stops(collectd)
 
 
@@ -287,6 +332,58 @@ def test_many_mappings():
 
 
 # ---------------------------------------------------------------------------
+# Names
+
+NAMES = """
+import os, sys
+def make(number):
+    name = f"{sys.argv[1]}/a{number:06x}.{number:016x}"
+    os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o640))
+    return name
+for number in range(100000):
+    make(number)
+print("ok", flush=True)
+sys.stdin.read()
+while True:
+    os.unlink(make(number))
+"""
+
+
+def meet_new(collectd, name):
+    with Producer(name) as new:
+        new.do("core 0", ETH0)
+        collectd.wait_for_value(GOOD.replace("good", name), 5)
+
+
+def test_many_names():
+    """Beside 100000 files of a member, made at once so that notices are lost, a new region is
+    found. While the member makes and removes more as fast as it can, no interval of the
+    honest region and of the loads is missing, and collectd stops in time. A collectd that
+    starts beside the files reads regions, too"""
+    if not is_root():
+        raise Skip("other users need root")
+    with GroupDir() as runtime, Honest() as honest:
+        with Collectd(interval=INTERVAL) as collectd:
+            collectd.start()
+            collectd.wait_for_value(GOOD)
+            with Child([sys.executable, "-c", NAMES, runtime.path], user=MEMBER, group=MEMBER,
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as maker:
+                check(maker.stdout.readline() == "ok\n", "it makes no names")
+                meet_new(collectd, "late")
+                maker.stdin.close()
+                seen = len(collectd.of(LOAD))
+                honest.check_exact(collectd, 25)
+                collectd.check_gaps(collectd.of(LOAD)[seen:], 3 * INTERVAL)
+                check_stops(collectd)
+                maker.kill()
+        with Collectd(interval=INTERVAL) as collectd:
+            collectd.start()
+            collectd.wait_for_value(GOOD)
+            meet_new(collectd, "later")
+            check_stops(collectd)
+
+
+# ---------------------------------------------------------------------------
 # Time and memory
 
 
@@ -316,14 +413,17 @@ def holes(path, slots=16384, mib=512):
 
 def test_many_holes():
     """A region of 16384 slots that are all in use, in holes before half a GiB of holes,
-    leaves every interval to other regions, and takes no memory of collectd"""
+    leaves every interval to other regions, also on busy cores, and takes no memory of
+    collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
-            Collectd(interval=INTERVAL) as collectd:
+            Collectd(interval=INTERVAL) as collectd, contextlib.ExitStack() as stack:
         memory = holes(runtime.new_file("evil")).fd
         before = os.fstat(memory).st_blocks
         collectd.start()
         collectd.wait_for_value(GOOD)
         collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10, "both regions")
+        for _ in range(2 * len(online_cores())):
+            stack.enter_context(Child(["sh", "-c", "while :; do :; done"]))
         honest.check_exact(collectd)
         check(os.fstat(memory).st_blocks == before, "reading allocated memory")
         check_stops(collectd)

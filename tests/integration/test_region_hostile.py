@@ -2,6 +2,7 @@
 and files that are no regions."""
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -12,10 +13,11 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 from harness import BUILD, Child, Collectd, Skip, check, run_all, say
-from producers import ETH0, Producer, Published, RuntimeDir
+from producers import ETH0, PACKETS, PORT, Producer, Published, RuntimeDir
 
 INTERVAL = 0.2
 GOOD = "percore_host_good_port_packets-all/derive-eth0"
@@ -255,6 +257,57 @@ def test_files_that_are_no_regions():
         check("region link" not in collectd.log(), collectd.log())
         check(collectd.stop() < 1, "collectd did not stop in time")
         os.close(leased)
+
+
+@contextlib.contextmanager
+def small_mount():
+    """Mounts a small tmpfs as the place of runtime directories."""
+    place, usual = tempfile.mkdtemp(prefix="percore-mount-"), RuntimeDir.PLACE
+    try:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "percore", place],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Skip(f"a tmpfs cannot be mounted: {done.stderr.strip()}")
+        RuntimeDir.PLACE = place
+        yield
+    finally:
+        RuntimeDir.PLACE = usual
+        subprocess.run(["umount", "-l", place], capture_output=True, check=False)
+        os.rmdir(place)
+
+
+def fill(directory):
+    with open(f"{directory}/fill", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError as error:
+            check(error.errno == errno.ENOSPC, f"{error}")
+
+
+def test_a_full_mount():
+    """On a runtime directory that a member has filled, the regions of root, most of which
+    has no memory, are read in every interval, by a collectd that starts then, too. What is
+    counted in rows that are added when there is room again is reported"""
+    if os.geteuid() != 0:
+        raise Skip("mounts need root")
+    row = GOOD.replace("eth0", "later")
+    with small_mount(), RuntimeDir() as runtime, start_good() as good:
+        for starts_full in (False, True):
+            with Collectd(interval=INTERVAL) as collectd:
+                collectd.start()
+                collectd.wait_for_value(GOOD)
+                if not starts_full:
+                    fill(runtime.path)
+                check_good(collectd, 10)
+                if starts_full:
+                    os.unlink(f"{runtime.path}/fill")
+                    number = good.add_row(PORT, "later")
+                    good.do(f"add {PORT} {number} {PACKETS} 7 0")
+                    collectd.wait_for(lambda: collectd.of(row) and
+                                      collectd.of(row)[-1].value == 7, 10, "7 packets")
+                    check_good(collectd, 5)
+                check(collectd.stop() < 1, "collectd did not stop in time")
 
 
 def test_the_command_under_valgrind():

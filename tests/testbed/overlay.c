@@ -55,19 +55,13 @@ static void perf_close(void *context, int fd) {
   below->perf_close(below->context, fd);
 }
 
-static long perf_room(void *context, long wanted, bool raise_limit) {
-  const struct machine *below = ((struct overlay *)context)->below;
-  return below->perf_room(below->context, wanted, raise_limit);
-}
-
 static uint64_t identity(void *context, const char *path) {
   const struct machine *below = ((struct overlay *)context)->below;
   return below->identity(below->context, path);
 }
 
-static int open_no_clock(struct programs *programs, const bool *state0_polls,
-                         char why[WHY_SIZE]) {
-  (void)programs, (void)state0_polls;
+static int open_no_clock(struct programs *programs, char why[WHY_SIZE]) {
+  (void)programs;
   return why_fails(why, -ENOSYS, "this machine has no clock");
 }
 
@@ -89,7 +83,6 @@ void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
       .perf_read = perf_read,
       .perf_close = perf_close,
       .clocks = &no_clock,
-      .perf_room = perf_room,
       .identity = identity,
   };
 }

@@ -7,18 +7,23 @@
 /* The machine that last got a clock. */
 static struct fake_machine *fake;
 
-static int open_or_load(struct programs *programs, const bool *state0_polls,
-                        char why[WHY_SIZE]) {
-  programs->pinned = state0_polls == NULL;
-  snprintf(why, WHY_SIZE,
-           state0_polls == NULL ? "no clock is pinned" : "it needs CAP_BPF");
-  if (state0_polls == NULL && !fake->clock.pinned)
+static int open_pinned(struct programs *programs, char why[WHY_SIZE]) {
+  programs->pinned = true;
+  snprintf(why, WHY_SIZE, "no clock is pinned");
+  if (!fake->clock.pinned)
     return -ENOENT;
-  if (state0_polls != NULL && fake->clock.load_error != 0)
+  fake->clock.open = true;
+  return 0;
+}
+
+static int load(struct programs *programs, bool state0_polls,
+                char why[WHY_SIZE]) {
+  (void)state0_polls;
+  programs->pinned = false;
+  snprintf(why, WHY_SIZE, "it needs CAP_BPF");
+  if (fake->clock.load_error != 0)
     return -fake->clock.load_error;
   fake->clock.open = true;
-  if (state0_polls == NULL)
-    return 0;
   fake->clock.loads++;
   for (int i = 0; i < fake->cores_len; i++)
     fake->cores[i].clock_ran = false;
@@ -67,7 +72,8 @@ static void close_clock(struct programs *programs) {
 }
 
 void fake_machine_idle_clock(struct fake_machine *machine) {
-  static const struct clock_calls calls = {.open = open_or_load,
+  static const struct clock_calls calls = {.open = open_pinned,
+                                           .load = load,
                                            .read = read_words,
                                            .start = start,
                                            .close = close_clock,

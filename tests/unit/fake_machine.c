@@ -446,18 +446,6 @@ struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
   return NULL;
 }
 
-static long fake_perf_room(void *context, long wanted, bool raise_limit) {
-  TAKE_TURN;
-  struct fake_machine *fake = context;
-  if (fake->limit == 0)
-    return LONG_MAX;
-  long reserve = DESCRIPTORS_RESERVE;
-  long enough = DESCRIPTORS_HIGH + wanted + reserve;
-  if (raise_limit && fake->limit - fake_machine_used(fake) - reserve < wanted)
-    fake->limit = enough < fake->hard_limit ? enough : fake->hard_limit;
-  return fake->limit - fake_machine_used(fake) - reserve;
-}
-
 /* Enforces kernel rules that the code under test could break: events cannot be
  * opened on an offline core, msr events cannot have exclude bits, and the
  * members of a group must be on their leader's core. */
@@ -470,7 +458,8 @@ static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
     return -EINVAL;
   if (!fake->cores[core].online)
     return -ENODEV;
-  if (fake->limit > 0 && fake_machine_used(fake) >= fake->limit)
+  if (fake->limit > 0 &&
+      fake_machine_used(fake) + DESCRIPTORS_RESERVE >= fake->limit)
     return -EMFILE;
   struct fake_counter *counter =
       fake_machine_find_counter(fake, attr->type, attr->config, core);
@@ -597,9 +586,8 @@ void fake_machine_online(struct fake_machine *fake, int core, bool online) {
 }
 
 /* The clock of a machine that supports none. */
-static int open_no_clock(struct programs *programs, const bool *state0_polls,
-                         char why[WHY_SIZE]) {
-  (void)programs, (void)state0_polls;
+static int open_no_clock(struct programs *programs, char why[WHY_SIZE]) {
+  (void)programs;
   return why_fails(why, -ENOSYS, "this machine has no clock");
 }
 
@@ -620,7 +608,6 @@ struct fake_machine *fake_machine_new(int cores) {
       .perf_open = fake_perf_open,
       .perf_read = fake_perf_read,
       .perf_close = fake_perf_close,
-      .perf_room = fake_perf_room,
       .identity = fake_identity,
       .clocks = &no_clock,
   };

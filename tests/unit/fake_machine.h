@@ -138,9 +138,9 @@ struct fake_machine {
   struct fake_idle_clock clock;
   int perf_opens;
   int perf_reads;
-  /* Limits on open files (0: no limit), and the number of files that the rest
-   * of the process has open. */
-  long limit, hard_limit, others;
+  /* The limit on open files (0: no limit), and the number of files that the rest
+   * of the process has opened. */
+  long limit, others;
   /* Called after time has passed. May be NULL. */
   void (*passed)(void *context);
   void *passed_context;

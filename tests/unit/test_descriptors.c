@@ -61,44 +61,66 @@ TEST(within_the_reserve_none_are_available) {
   in_a_child(OPENED + OPENED / 4, 2048, expect_none);
 }
 
+/* What is needed for three counters of each core. */
+static rlim_t needed(void) { return 3 * (rlim_t)sysconf(_SC_NPROCESSORS_CONF); }
+
 static void expect_same_limit(void) {
-  descriptors_raise_limit(1024 - OPENED - DESCRIPTORS_RESERVE);
-  CHECK(soft_limit() == 1024);
-}
-
-TEST(the_limit_is_not_raised_if_there_is_room) {
-  in_a_child(1024, 4096, expect_same_limit);
-}
-
-static void expect_raised_limit(void) {
-  descriptors_raise_limit(512);
-  CHECK(soft_limit() == 1024 + 512 + DESCRIPTORS_RESERVE);
-  CHECK(descriptors_available() >= 512);
   rlim_t before = soft_limit();
-  descriptors_raise_limit(1);
+  descriptors_raise_limit();
   CHECK(soft_limit() == before);
 }
 
+TEST(the_limit_is_not_raised_if_there_is_room) {
+  in_a_child(OPENED + DESCRIPTORS_RESERVE + needed(), 4096, expect_same_limit);
+}
+
+static void expect_raised_limit(void) {
+  descriptors_raise_limit();
+  CHECK(soft_limit() == 1024 + needed() + DESCRIPTORS_RESERVE);
+  CHECK(descriptors_available() >= (long)needed());
+  expect_same_limit();
+}
+
 TEST(the_limit_is_raised_as_far_as_needed) {
-  in_a_child(1024, 4096, expect_raised_limit);
+  in_a_child(OPENED + 4, 4096, expect_raised_limit);
 }
 
 static void expect_hard_limit(void) {
-  descriptors_raise_limit(512);
-  CHECK(soft_limit() == 1100);
+  descriptors_raise_limit();
+  CHECK(soft_limit() == OPENED + 10);
 }
 
 TEST(the_hard_limit_is_not_passed) {
-  in_a_child(1024, 1100, expect_hard_limit);
+  in_a_child(OPENED + 4, OPENED + 10, expect_hard_limit);
 }
 
-static void expect_higher_limit_kept(void) {
-  descriptors_raise_limit(1000);
-  CHECK(soft_limit() == 3000);
+static void expect_room_up_to_the_reserve(void) {
+  CHECK(descriptors_have_room(1024 - DESCRIPTORS_RESERVE - 1));
+  CHECK(!descriptors_have_room(1024 - DESCRIPTORS_RESERVE));
 }
 
-TEST(a_limit_is_never_lowered) {
-  in_a_child(3000, 4096, expect_higher_limit_kept);
+TEST(a_low_descriptor_leaves_low_ones_free) {
+  in_a_child(1024, 4096, expect_room_up_to_the_reserve);
+  in_a_child(2000, 4096, expect_room_up_to_the_reserve);
+}
+
+static void expect_room_up_to_the_limit(void) {
+  CHECK(descriptors_have_room(1024));
+  CHECK(descriptors_have_room(2000 - DESCRIPTORS_RESERVE - 1));
+  CHECK(!descriptors_have_room(2000 - DESCRIPTORS_RESERVE));
+}
+
+TEST(a_high_descriptor_leaves_others_free) {
+  in_a_child(2000, 4096, expect_room_up_to_the_limit);
+}
+
+static void expect_a_quarter(void) {
+  CHECK(descriptors_have_room(599));
+  CHECK(!descriptors_have_room(600));
+}
+
+TEST(of_a_low_limit_a_quarter_stays_free) {
+  in_a_child(800, 4096, expect_a_quarter);
 }
 
 static void expect_move(void) {

@@ -8,15 +8,13 @@
 
 #define CORES 256
 
-/* Sets up a process like collectd: its soft limit is 1024 descriptors, and
- * other plugins have opened 500. */
-static void start(struct play *play, long hard_limit) {
+/* Sets up a process like collectd: its limit is 1024 descriptors, and other
+ * plugins have opened 500. */
+static void start(struct play *play) {
   play_start_mperf(play, CORES, 0.25);
   play->fake->limit = 1024;
-  play->fake->hard_limit = hard_limit;
   play->fake->others = 500;
   play->options.frequency = false;
-  play->options.raise_limit = true;
 }
 
 static int cores_on(const struct play *play, enum source_kind source) {
@@ -37,8 +35,8 @@ TEST(a_core_needs_two_descriptors_unless_frequency_is_wanted) {
   }
 }
 
-TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
-  PLAY_WITH(start(&play, 1024));
+TEST(at_the_limit_256_descriptors_are_left_for_others) {
+  PLAY_WITH(start(&play));
   play_open_for(&play, 100);
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
   assert_int_equal(cores_on(&play, SOURCE_MPERF),
@@ -48,37 +46,13 @@ TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
 }
 
 TEST(a_lack_of_descriptors_is_logged_once_with_its_remedy) {
-  PLAY_WITH(start(&play, 1024));
+  PLAY_WITH(start(&play));
   play_open_for(&play, 600);
   assert_int_equal(play_said(&play, "LimitNOFILE"), 1);
 }
 
-TEST(the_limit_is_raised_only_as_far_as_needed) {
-  PLAY_WITH(start(&play, 524288));
-  play_open_for(&play, 2);
-  assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
-  assert_int_equal(play.fake->limit, 1024 + 2 * CORES + DESCRIPTORS_RESERVE);
-  assert_int_equal(play_said(&play, "LimitNOFILE"), 0);
-}
-
-TEST(the_limit_does_not_change_if_there_is_room) {
-  PLAY_WITH(start(&play, 524288));
-  play.fake->others = 100;
-  play_open_for(&play, 2);
-  assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
-  assert_int_equal(play.fake->limit, 1024);
-}
-
-TEST(the_library_does_not_change_the_limit) {
-  PLAY_WITH(start(&play, 524288));
-  play.options.raise_limit = false;
-  play_open_for(&play, 2);
-  assert_int_equal(play.fake->limit, 1024);
-  assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
-}
-
 TEST(cores_get_their_counters_when_others_close_descriptors) {
-  PLAY_WITH(start(&play, 1024));
+  PLAY_WITH(start(&play));
   play_open_for(&play, 2);
   assert_true(cores_on(&play, SOURCE_IDLE) > 0);
   play.fake->others = 100;

@@ -23,35 +23,8 @@ TEST(counters_may_wrap) {
   assert_int_equal(play_counts(&play)->errors, 0);
 }
 
-/* The TSC in the group stops whenever the counter stops, so the ratio of their
- * counts need not be scaled. */
-TEST(shared_counters_with_the_tsc_in_the_group_are_not_scaled) {
-  PLAY_REF_CYCLES(2, 0.9);
-  fake_machine_load(play.fake, 1);
-  play.fake->cores[1].running = 0.574;
-  play_open_for(&play, 3);
-  assert_near(play_load(&play, 1), 1, PLAY_EXACT);
-  assert_near(play_core(&play, 1)->multiplexed, 0.574, PLAY_EXACT);
-  assert_near(
-      (play_core(&play, 1)->total.base_cycles - play.before[1].base_cycles) /
-          1e9,
-      PLAY_TSC_HZ / 1e9, PLAY_EXACT);
-  assert_near(play_core(&play, 0)->multiplexed, 1, PLAY_EXACT);
-}
-
-TEST(shared_counters_are_divided_by_the_time_they_ran) {
-  PLAY_ARM64(2, 0.8);
-  play.fake->cores[1].running = 0.25;
-  play_open(&play);
-  play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
-  play_seconds(&play, 3);
-  assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
-  assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
-  assert_near(play_core(&play, 1)->multiplexed, 0.25, PLAY_EXACT);
-}
-
-/* Another user of the PMU holds the counter for an hour. */
-TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
+/* Another user of the PMU has the counter for half of the time, for an hour. */
+TEST(a_counter_that_is_shared_leaves_the_core_to_the_next_source) {
   for (int is_arm64 = 0; is_arm64 < 2; is_arm64++) {
     enum source_kind source = is_arm64 ? SOURCE_EVENT : SOURCE_REF_CYCLES;
     PLAY_WITH(is_arm64 ? play_start_cnt_cycles(&play, 2, 0.8)
@@ -60,40 +33,21 @@ TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
     if (is_arm64)
       play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
     play_seconds(&play, 2);
-    play.fake->cores[1].running = 0;
-    play_seconds(&play, 1);
-    assert_near(play_core(&play, 1)->multiplexed, 0, 0);
+    assert_measured(&play, 1, source, 0.8, PLAY_EXACT);
+    play.fake->cores[1].running = 0.5;
+    play.fake->cores[1].pinned_lost = true;
     for (int second = 0; second < 3600; second++) {
-      assert_near(play_load(&play, 1), 0.8, PLAY_SECOND_ERROR);
-      if (second <= 5) /* since the first reading that shows it */
-        assert_int_equal(play_source(&play, 1),
-                         second < 5 ? source : SOURCE_IDLE);
       play_seconds(&play, 1);
+      assert_measured(&play, 1, SOURCE_IDLE, 0.8, PLAY_SECOND_ERROR);
     }
-    assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
     assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
     assert_true(play.journal.lines_len < 30);
-    play.fake->cores[1].running = 0.5;
-    play_seconds(&play, 3600);
-    assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
-    assert_int_equal(play_source(&play, 1), source);
+    assert_int_equal(play_said(&play, "gives way to idle", "other users"), 1);
+    play.fake->cores[1].running = 1;
+    play.fake->cores[1].pinned_lost = false;
+    play_seconds(&play, 62);
+    assert_measured(&play, 1, source, 0.8, PLAY_EXACT);
   }
-}
-
-TEST(idle_time_that_the_tick_samples_covers_no_second_of_a_starved_counter) {
-  PLAY_MPERF(1, 1);
-  struct fake_core *core = &play.fake->cores[0];
-  core->seen = 0.1;
-  core->idle = 0.9;
-  play_open(&play);
-  play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
-  play_seconds(&play, 10);
-  struct core_totals begin = play_core(&play, 0)->total;
-  core->running = 0;
-  play_seconds(&play, 1);
-  core->running = 1;
-  play_seconds(&play, 1);
-  assert_near(engine_load(&begin, &play_core(&play, 0)->total), 1, PLAY_EXACT);
 }
 
 TEST(without_a_steady_tsc_mperf_is_unavailable) {
@@ -347,23 +301,6 @@ TEST(a_counter_that_keeps_failing_does_not_flood_the_journal) {
   play.fake->cores[1].read_error = EIO;
   play_seconds(&play, 3600);
   assert_true(play.journal.lines_len < 30);
-}
-
-TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
-  PLAY_REF_CYCLES(2, 0.55);
-  play_open_for(&play, 2);
-  uint64_t reopens = play_counts(&play)->reopens;
-  play.fake->cores[1].pinned_lost = true;
-  play.fake->cores[1].running = 0.6;
-  play_seconds(&play, 1);
-  assert_near(play_load(&play, 1), 0.55, PLAY_SECOND_ERROR);
-  play_seconds(&play, 1);
-  assert_measured(&play, 1, SOURCE_REF_CYCLES, 0.55, PLAY_EXACT);
-  assert_int_equal(play_counts(&play)->reopens, reopens + 1);
-  play_seconds(&play, 10);
-  assert_int_equal(play_counts(&play)->reopens, reopens + 1);
-  assert_int_equal(play_said(&play, "shared"), 1);
-  assert_int_equal(play_core(&play, 0)->multiplexed, 1);
 }
 
 /* ---------------------------------------------------------------------------

@@ -483,8 +483,8 @@ static void check_shown(struct life *life, int core) {
   struct model *model = &life->model[core];
   const struct core *state = play_core(&life->play, core);
   const struct percore_load *load = life->load;
-  if (load == NULL ||
-      load->starts[core].time_ns != engine_time_ns(life->play.engine))
+  if (load == NULL || load_figure(load, core, BOARD_COLUMN(time_ns)) !=
+                          (double)engine_time_ns(life->play.engine))
     return;
   struct window window = {"shown",
                           model->shown_ns,

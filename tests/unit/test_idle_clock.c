@@ -40,13 +40,17 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
   return files->read_file(files->context, path, buffer, size);
 }
 
-static int open_or_load(struct programs *programs, const bool *state0_polls,
-                        char why[WHY_SIZE]) {
-  programs->pinned = state0_polls == NULL;
-  snprintf(why, WHY_SIZE, state0_polls == NULL ? "no pin" : "no rights");
-  if (state0_polls == NULL)
-    return play->open_status;
-  play->state0_polls = *state0_polls;
+static int open_pinned(struct programs *programs, char why[WHY_SIZE]) {
+  programs->pinned = true;
+  snprintf(why, WHY_SIZE, "no pin");
+  return play->open_status;
+}
+
+static int load(struct programs *programs, bool state0_polls,
+                char why[WHY_SIZE]) {
+  programs->pinned = false;
+  snprintf(why, WHY_SIZE, "no rights");
+  play->state0_polls = state0_polls;
   return play->load_status;
 }
 
@@ -74,7 +78,8 @@ static void close_clock(struct programs *programs) {
   the_play.closed = true;
 }
 
-static const struct clock_calls calls = {.open = open_or_load,
+static const struct clock_calls calls = {.open = open_pinned,
+                                         .load = load,
                                          .read = read_words,
                                          .start = start,
                                          .close = close_clock};

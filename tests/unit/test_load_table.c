@@ -25,8 +25,7 @@ static struct core_figures busy_core(int number, double load) {
                                .load_average = {load, load, load},
                                .hidden = -0.005,
                                .steal = 0,
-                               .frequency_hz = NAN,
-                               .counter_running = NAN};
+                               .frequency_hz = NAN};
 }
 
 /* Returns a machine whose core n has a load of n / 1000. */

@@ -43,7 +43,6 @@ static void fill_core(struct core_figures *core, int number) {
       .softirq = {.all = 0.35,
                   .kind = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025, NAN,
                            0.015}},
-      .counter_running = 1,
       .cstates = {.states_len = 3,
                   .state = {{.name = "POLL", .entries = 7, .poll = 1},
                             {.name = "C1E", .entries = 100},
@@ -495,7 +494,7 @@ TEST(unknown_figures_are_not_dispatched) {
   core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
-  snapshot->aggregates[1].cores_len = 0;
+  snapshot->aggregates[1].load = (struct spread_figures){NAN, NAN, NAN, NAN};
   snapshot->aggregates[2].load.mean = NAN;
   snapshot->self.lateness_s = NAN;
   dispatch_and_free(snapshot);

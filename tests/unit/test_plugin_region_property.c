@@ -58,14 +58,20 @@ static const struct percore_field fields_two[] = {
     LENGTHS,
     SIZES};
 
-/* Two schemas. columns[] is the column of each counted field, the first column
- * of `lengths`, and the column of `open`. */
+static const struct percore_field fields_three[] = {COUNTERS, LENGTHS, SIZES};
+static const struct percore_field fields_four[] = {
+    {.name = "drops", .unit = "packets"}, COUNTERS, LENGTHS, SIZES};
+
+/* Two schemas, and two of counters alone. columns[] is the column of each
+ * counted field, the first column of `lengths`, and the column of `open`. */
 static const struct {
   const struct percore_field *fields;
   uint32_t field_count;
   unsigned columns[OPEN + 1];
 } schemas[] = {{fields_one, 4, {0, 1, 3, 3, 3, 2}},
-               {fields_two, 5, {2, 3, 4, 4, 4, 1}}};
+               {fields_two, 5, {2, 3, 4, 4, 4, 1}},
+               {fields_three, 3, {0, 1, 2, 2, 2}},
+               {fields_four, 4, {1, 2, 3, 3, 3}}};
 
 static const struct {
   enum percore_storage storage;
@@ -109,6 +115,7 @@ static struct {
   bool per_core, row_option, drops, pieces, short_of_memory, few_values;
   bool singles; /* producers may have single rows */
   bool few_new_rows;
+  bool counters; /* tables have nothing else: they are read in another way */
   /* The result of the events so far. */
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][COUNTED];
@@ -157,7 +164,7 @@ static void fill_wide_table(struct percore_region *region) {
 static void begin_producer(unsigned place) {
   struct producer *producer = &play.producers[place];
   struct percore_table tables[ALL_TABLES];
-  unsigned schema = chance(3);
+  unsigned schema = chance(3) + 2 * play.counters;
   bool single = play.singles && (play.state >> 40) % 2 == 0;
   for (unsigned p = 0; p < play.instances; p++)
     if (play.producers[p].region != NULL) {
@@ -290,7 +297,7 @@ static void count_late(struct producer *producer, unsigned t) {
 
 static void open_somewhere(struct producer *producer, unsigned t) {
   uint32_t row = row_named(producer, t, random_below(NAMES));
-  if (row == UINT32_MAX)
+  if (row == UINT32_MAX || play.counters)
     return;
   int64_t n = (int64_t)random_below(20) - 8;
   add_to_cell(producer, t, row, column_of(producer, OPEN),
@@ -469,7 +476,8 @@ static void look(bool quiet) {
   play.inexact |= is_left_out;
   bool is_whole = !is_left_out && !play.pieces && play.schema_age >= 2;
   check_counters(quiet && is_whole && !play.inexact && !play.drops);
-  for (unsigned t = 0; quiet && is_whole && !gauges_differ && t < play.tables;
+  for (unsigned t = 0;
+       quiet && is_whole && !gauges_differ && !play.counters && t < play.tables;
        t++)
     check_gauges(t);
   play.schema_age++;
@@ -485,8 +493,9 @@ static void configure(char *lines, size_t size) {
     used += (size_t)snprintf(lines + used, size - used, "<Table \"%s\">\n",
                              table_names[t]);
     used += (size_t)snprintf(lines + used, size - used,
-                             "Field \"packets\" \"bytes\" \"lengths\" "
-                             "\"open\"\nBuckets \"lengths\" 1 7\n");
+                             "Field \"packets\" \"bytes\" \"lengths\"%s\n"
+                             "Buckets \"lengths\" 1 7\n",
+                             play.counters ? "" : " \"open\"");
     if (play.top > 0)
       used += (size_t)snprintf(lines + used, size - used,
                                "Top %u \"packets\"\n", play.top);
@@ -512,13 +521,14 @@ static void play_seed(unsigned seed) {
   play.few_values = chance(4);
   play.singles = seed % 4 == 0;
   play.few_new_rows = seed % 3 == 0;
+  play.counters = seed % 5 >= 3;
   play.tables = play.pieces || play.short_of_memory ? 4 : 3;
   fprintf(stderr,
           "seed %u: instances %u top %u cores %d row %d drops %d "
-          "pieces %d memory %d values %d singles %d new rows %d\n",
+          "pieces %d memory %d values %d singles %d new rows %d counters %d\n",
           seed, play.instances, play.top, play.per_core, play.row_option,
           play.drops, play.pieces, play.short_of_memory, play.few_values,
-          play.singles, play.few_new_rows);
+          play.singles, play.few_new_rows, play.counters);
   set_up();
   host_now_ns = play.pieces ? time_passes : NULL;
   host_looks = 1 + seed % 3;

@@ -719,12 +719,18 @@ TEST(rows_are_ranked_by_what_a_field_that_is_not_reported_has_grown) {
   assert_non_null(find("percore_host_unit_flow_bytes", "all", "b"));
 }
 
-/* Such tables are read in another way. */
-TEST(under_top_no_row_of_counters_alone_is_left_out) {
+/* Creates a table of 100 rows, which is read in another way. */
+static struct percore_region *create_counters(unsigned place,
+                                              const char *instance) {
   struct percore_table counters = FLOW_TABLE(PERCORE_OWNED, 100);
   counters.field_count = 2;
-  struct percore_region *region = create(0, NULL, &counters, 1);
+  struct percore_region *region = create(place, instance, &counters, 1);
   name_rows(region, 100);
+  return region;
+}
+
+TEST(under_top_no_row_of_counters_alone_is_left_out) {
+  struct percore_region *region = create_counters(0, NULL);
   begin_long_after(TOP);
   for (int round = 1; round <= 3; round++) {
     count(region, "f50", 1000);
@@ -733,6 +739,47 @@ TEST(under_top_no_row_of_counters_alone_is_left_out) {
   assert_non_null(find(SUM, "all", "f50"));
   assert_int_equal(own("rows_left_out"), 0);
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+}
+
+/* Lets Top choose the row f50. */
+static void lead(struct percore_region *region) {
+  for (int round = 0; round < 3; round++) {
+    count(region, "f50", 1000);
+    play_round(SECOND);
+  }
+}
+
+TEST(a_counter_that_decreases_takes_nothing_from_other) {
+  struct percore_region *region = create_counters(0, NULL);
+  static const struct {
+    int64_t more, other;
+  } rounds[] = {{20, 60}, {-15, 100}, {10, 140}, {10, 185}};
+  begin_long_after(TOP_1);
+  lead(region);
+  int64_t before = find(SUM, "all", "other")->derive;
+  for (size_t i = 0; i < COUNT_OF(rounds); i++) {
+    count(region, "f50", 1000);
+    count(region, "f0", 20);
+    count(region, "f1", 20);
+    count(region, "f7", (uint64_t)rounds[i].more);
+    play_round(SECOND);
+    assert_count(SUM, "all", "other", before + rounds[i].other);
+  }
+  assert_non_null(fake_logged(LOG_WARNING, "table flow decreased"));
+}
+
+TEST(a_row_used_again_under_a_name_that_is_shown_counts_for_it) {
+  struct percore_region *one = create_counters(0, "one");
+  struct percore_region *two = create_counters(1, "two");
+  remove_row(two, "f50");
+  begin_long_after(TOP_1);
+  lead(one);
+  int64_t before = find(SUM, "all", "f50")->derive;
+  count(two, "f0", 20);
+  count(two, "f1", 20);
+  count(two, "f50", 7);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f50", before + 7);
 }
 
 TEST(without_top_no_more_rows_are_kept_than_max_values) {

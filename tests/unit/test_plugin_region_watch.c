@@ -1193,6 +1193,37 @@ TEST(no_more_than_1024_files_of_a_user_are_read_at_the_same_time) {
   assert_int_equal(snapshot->regions, 1);
 }
 
+static struct percore_region *count_in(const char *name) {
+  struct percore_region *region;
+  struct percore_options small = {.cores = 1};
+  assert_return_code(create_region(&region, name, one_table, 1, &small), errno);
+  percore_shared_add(percore_shared_row(region, 0, 0), 0, 1);
+  return region;
+}
+
+TEST(each_file_counts_once_although_listing_them_takes_several_rounds) {
+  enum { FILES = 50 };
+  static const char *const names[] = {"unita", "unitb", "unitc", "unitd"};
+  struct percore_region *last[COUNT_OF(names)];
+  char plugin[64];
+  for (unsigned i = 0; i < COUNT_OF(names) * FILES; i++)
+    assert_return_code(percore_destroy(count_in(names[i % COUNT_OF(names)])),
+                       errno);
+  host_now_ns = time_passes;
+  begin_watch("");
+  for (int round = 0; round < 20; round++)
+    play_round(20 * SECOND); /* they are listed once a minute */
+  for (unsigned n = 0; n < COUNT_OF(names); n++)
+    last[n] = count_in(names[n]);
+  for (int round = 0; round < 4; round++)
+    play_round(SECOND);
+  for (unsigned n = 0; n < COUNT_OF(names); n++) {
+    snprintf(plugin, sizeof(plugin), "percore_host_%s_t_packets", names[n]);
+    assert_count(plugin, "all", "all", FILES + 1);
+    assert_return_code(percore_destroy(last[n]), errno);
+  }
+}
+
 /* Each producer is an instance with a new name, and ends after one round. */
 TEST(an_instance_that_ended_gives_its_place_to_the_next) {
   char name[16];

@@ -442,7 +442,8 @@ static struct region_workers workers;
 
 static const struct region_worker *read_worker(struct region_reader *reader,
                                                uint64_t now_tsc) {
-  assert_int_equal(region_workers_read(&workers, reader, 1, now_tsc, 0), 0);
+  assert_int_equal(
+      region_workers_read(&workers, reader, UINT32_MAX, 1, now_tsc, 0), 0);
   return &workers.list[core];
 }
 
@@ -538,7 +539,7 @@ TEST(a_thread_is_not_stuck_between_two_questions) {
   struct region_reader *reader = connect_reader();
   tsc_hz = region_reader_directory(reader)->header.tsc_hz;
   for (uint64_t s = 100; s < 120; s += 5) {
-    region_workers_read(&workers, reader, s * 1000000000,
+    region_workers_read(&workers, reader, UINT32_MAX, s * 1000000000,
                         thread->cpu.at_tsc + (s - 99) * tsc_hz, 0);
     assert_true(workers.list[core].still_ns == 0);
   }

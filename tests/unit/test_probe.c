@@ -272,7 +272,7 @@ TEST(a_core_that_goes_offline_neither_proves_nor_refutes_a_counter) {
 
 TEST(a_core_that_cannot_be_used_proves_nothing) {
   core.pin_error = EINVAL;
-  assert_verdict(&counter, PROOF_UNPROVEN, "core 3 cannot be used: Invalid");
+  assert_verdict(&counter, PROOF_UNPROVEN, "proof on core 3 failed: Invalid");
   assert_verdict(&idle, PROOF_UNPROVEN, "proof on core 3 failed: Invalid");
 }
 

@@ -3,6 +3,8 @@
 
 #include "tool/top.h"
 
+#include <unistd.h>
+
 static void assert_short(double value, const char *wanted) {
   char text[SHORT_TEXT_SIZE];
   short_text(text, value);
@@ -42,8 +44,8 @@ TEST(times_have_units) {
 
 struct fixture {
   struct percore_region *region;
-  struct merge merge;
-  struct top_figures figures;
+  struct top_options options;
+  struct top top;
   struct rates rates[2];
 };
 static struct fixture fixture;
@@ -51,29 +53,25 @@ static struct fixture fixture;
 static void begin(void) {
   struct rates_options options = {.rows = 100};
   uint32_t row;
-  fixture = (struct fixture){0};
+  fixture = (struct fixture){.options = {.interval_s = 2}};
   fixture.region = unit_create();
-  assert_int_equal(merge_open(&fixture.merge, "top", "unit", false), 0);
+  assert_int_equal(merge_open(&fixture.top.merge, "top", "unit", false), 0);
   make_row(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
   make_row(fixture.region, PORT, "eth1", &row);
   make_row(fixture.region, PORT, "eth2", &row);
-  struct top_figures *figures = &fixture.figures;
-  *figures = (struct top_figures){.region = "unit",
-                                  .alive = true,
-                                  .realtime_ns = UINT64_C(1795214532000000000),
-                                  .interval_s = 2,
-                                  .pid = 42,
-                                  .merge = &fixture.merge,
-                                  .directory = merge_directory(&fixture.merge),
-                                  .with_workers = true,
-                                  .tables = fixture.rates,
-                                  .tables_len = 2};
-  assert_int_equal(region_workers_read(&fixture.merge.parts[0].workers,
-                                       fixture.merge.parts[0].reader, 1, 1, 0),
+  fixture.top.options = &fixture.options;
+  fixture.top.alive = true;
+  fixture.top.realtime_ns = UINT64_C(1795214532000000000);
+  fixture.top.with_workers = true;
+  fixture.top.tables = fixture.rates;
+  fixture.top.tables_len = 2;
+  assert_int_equal(region_workers_read(&fixture.top.merge.parts[0].workers,
+                                       fixture.top.merge.parts[0].reader,
+                                       UINT32_MAX, 1, 1, 0),
                    0);
   for (uint32_t t = 0; t < 2; t++) {
     assert_int_equal(
-        rates_open(&fixture.rates[t], &fixture.merge, t + 1, &options), 0);
+        rates_open(&fixture.rates[t], &fixture.top.merge, t + 1, &options), 0);
     assert_int_equal(rates_read(&fixture.rates[t], 1), 0);
     assert_int_equal(rates_read(&fixture.rates[t], 2000000001), 0);
   }
@@ -82,20 +80,22 @@ static void begin(void) {
 static void end(void) {
   rates_close(&fixture.rates[0]);
   rates_close(&fixture.rates[1]);
-  merge_close(&fixture.merge);
+  merge_close(&fixture.top.merge);
   assert_return_code(percore_destroy(fixture.region), 0);
 }
 
 static char *page_of(const struct fixture *fixture, struct screen screen) {
   FILE *out = unit_open();
-  assert_int_equal(
-      screen_write(out, screen, top_table_write, &fixture->figures), 0);
+  assert_int_equal(screen_write(out, screen, top_table_write, &fixture->top),
+                   0);
   return unit_close();
 }
 
 TEST(every_table_has_its_fields_with_their_units) {
   char *page = page_of(&fixture, (struct screen){0});
-  assert_non_null(strstr(page, "unit, pid 42"));
+  char wanted[64];
+  snprintf(wanted, sizeof(wanted), "unit, pid %d", (int)getpid());
+  assert_non_null(strstr(page, wanted));
   assert_non_null(strstr(page, "core: 0 threads attached"));
   assert_non_null(strstr(page, "port: 3 rows"));
   assert_non_null(strstr(page, "packets/s"));
@@ -162,10 +162,11 @@ TEST(a_long_name_is_shortened_and_shifts_no_column) {
   rates_close(rates);
   make_row(fixture.region, SLOW, name, &row);
   make_row(fixture.region, SLOW, "short", &row);
-  assert_int_equal(rates_open(rates, &fixture.merge, SLOW + 1, &options), 0);
+  assert_int_equal(rates_open(rates, &fixture.top.merge, SLOW + 1, &options),
+                   0);
   for (uint64_t s = 1; s < 3; s++)
     assert_int_equal(rates_read(rates, s * 1000000000), 0);
-  fixture.figures.tables_len = 1;
+  fixture.top.tables_len = 1;
   for (int width = 48; width <= 80; width += 32) {
     char *page = page_of(&fixture, (struct screen){.width = width});
     size_t wanted = first_cell_end(page, "row ");
@@ -191,10 +192,11 @@ TEST(totals_have_all_digits_where_these_fit) {
   percore_add(percore_row(port, 2), PACKETS, UINT64_C(12345678901234));
   percore_add(percore_row(port, 3), PACKETS, 123456789);
   rates_close(rates);
-  assert_int_equal(rates_open(rates, &fixture.merge, PORT + 1, &options), 0);
-  fixture.figures.totals = true;
-  fixture.figures.with_workers = false;
-  fixture.figures.tables_len = 1;
+  assert_int_equal(rates_open(rates, &fixture.top.merge, PORT + 1, &options),
+                   0);
+  fixture.options.totals = true;
+  fixture.top.with_workers = false;
+  fixture.top.tables_len = 1;
   assert_int_equal(rates_read(rates, 1), 0);
   char *page = page_of(&fixture, (struct screen){0});
   assert_non_null(strstr(page, "user root, totals\nport: 3 rows\n"));
@@ -204,7 +206,8 @@ TEST(totals_have_all_digits_where_these_fit) {
   assert_null(strstr(page, "/s"));
   rates_close(rates);
   options.rows = 10;
-  assert_int_equal(rates_open(rates, &fixture.merge, PORT + 1, &options), 0);
+  assert_int_equal(rates_open(rates, &fixture.top.merge, PORT + 1, &options),
+                   0);
   assert_int_equal(rates_read(rates, 1), 0);
   page = page_of(&fixture, (struct screen){.width = 79, .height = 23});
   assert_non_null(strstr(page, " 12.3T "));
@@ -213,11 +216,14 @@ TEST(totals_have_all_digits_where_these_fit) {
 }
 
 TEST(a_region_that_has_ended_keeps_its_last_figures) {
-  fixture.figures.alive = false;
-  fixture.figures.why = "unit.sock: Connection refused";
+  fixture.top.alive = false;
+  fixture.top.why = "unit.sock: Connection refused";
   char *page = page_of(&fixture, (struct screen){0});
-  assert_non_null(
-      strstr(page, "unit (pid 42, user root) has ended; these are"));
+  char user[USER_TEXT_SIZE], wanted[USER_TEXT_SIZE + 64];
+  user_text(user, getuid());
+  snprintf(wanted, sizeof(wanted),
+           "unit (pid %d, user %s) has ended; these are", (int)getpid(), user);
+  assert_non_null(strstr(page, wanted));
   assert_non_null(strstr(page, "port: 3 rows"));
   assert_non_null(strstr(page, "eth1"));
 }

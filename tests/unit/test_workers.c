@@ -72,7 +72,8 @@ static void check_cpu(struct fixture *fixture, double seconds) {
 
 static const struct region_worker *look(struct fixture *fixture) {
   assert_int_equal(region_workers_read(&fixture->workers, fixture->reader,
-                                       fixture->now, fixture->now, 0),
+                                       UINT32_MAX, fixture->now, fixture->now,
+                                       0),
                    0);
   return &fixture->workers.list[2];
 }
@@ -137,8 +138,8 @@ TEST(
   poll(&fixture, 1, 1);
   fixture.now +=
       80 * hz; /* the clock of cycles; now_ns has moved less or more */
-  region_workers_read(&fixture.workers, fixture.reader, 100ull * SECOND,
-                      fixture.now, 0);
+  region_workers_read(&fixture.workers, fixture.reader, UINT32_MAX,
+                      100ull * SECOND, fixture.now, 0);
   assert_near(still_s(&fixture.workers.list[2]), 80, 1e-6);
 }
 
@@ -310,11 +311,28 @@ TEST(a_thread_that_attached_after_the_last_reading_is_measured_since_then) {
 TEST(the_first_reading_measures_since_a_time_when_no_slot_was_used) {
   poll(&fixture, 1, 0.5);
   assert_int_equal(region_workers_read(&fixture.workers, fixture.reader,
-                                       fixture.now, fixture.now,
+                                       UINT32_MAX, fixture.now, fixture.now,
                                        fixture.now - 2ull * SECOND),
                    0);
   assert_near(fixture.workers.list[2].useful, 0.25, 1e-9);
   assert_nan(fixture.workers.interval_s);
+}
+
+TEST(slots_that_are_read_in_several_calls_are_those_of_one_reading) {
+  struct region_workers *workers = &fixture.workers;
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  poll(&fixture, 2, 0.4);
+  for (uint32_t s = 1; s < workers->len; s++)
+    assert_int_equal(region_workers_read(workers, fixture.reader, 1,
+                                         fixture.now, fixture.now, 0),
+                     1);
+  assert_int_equal(region_workers_read(workers, fixture.reader, 1, fixture.now,
+                                       fixture.now, 0),
+                   0);
+  assert_int_equal(workers->attached, 1);
+  assert_near(worker->useful, 0.2, 1e-9);
+  assert_near(workers->interval_s, 2, 1e-9);
 }
 
 TEST(a_worker_that_polls_while_it_is_first_read_is_not_stuck) {
