@@ -47,7 +47,8 @@ examplesdir = $(docdir)/examples
 examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
 	collectd/*.conf collectd/*.md collectd/*.yml collectd/*.service \
 	producers/*.c producers/*.py producers/*.rs producers/xdp/*.c))
-dist_examples_SCRIPTS = contrib/producers/xdp/load contrib/wake/wult-result
+dist_examples_SCRIPTS = contrib/compare/percore-compare contrib/producers/xdp/load \
+	contrib/wake/wult-result
 AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = $(dist_examples_SCRIPTS) $(dist_dashboards_SCRIPTS)
 
 # The tarball includes the dashboards, so that percore can be built without Python.

@@ -133,7 +133,7 @@ struct percore_options {
   int inherit;
   /* See percore_tune.h. */
   uint32_t cores;
-  int huge_pages, all_users, quiet, off;
+  int all_users, quiet, off;
 };
 
 struct percore_region;

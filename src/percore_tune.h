@@ -15,9 +15,6 @@ extern "C" {
  * cores        for data planes that number their cores themselves: how many
  *              there are. Default: the possible cores of this machine. The
  *              numbers are then not checked against affinity.
- * huge_pages   for large tables with updates in random order. 1: allocate the
- *              whole region at once, in huge pages if the file system of the
- *              runtime directory has them
  * all_users    for regions that are no secret. 1: every user who may list the
  *              runtime directory may read the region, not only root and the
  *              directory's group

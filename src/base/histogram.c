@@ -20,7 +20,7 @@ static int bucket_of(float value) {
 }
 
 /* Returns the smallest value of a bucket. */
-static double histogram_limit(int bucket) {
+static double limit_of(int bucket) {
   uint32_t bits = (uint32_t)(bucket + FIRST_BUCKET)
                   << (MANTISSA - HISTOGRAM_BITS);
   float value;
@@ -65,8 +65,8 @@ static double value_at(const struct histogram *histogram, uint64_t rank) {
   for (; bucket < histogram->last && below + histogram->buckets[bucket] <= rank;
        bucket++)
     below += histogram->buckets[bucket];
-  double low = histogram_limit(bucket);
-  double width = histogram_limit(bucket + 1) - low;
+  double low = limit_of(bucket);
+  double width = limit_of(bucket + 1) - low;
   double value =
       low + width * ((double)(rank - below) + 0.5) / histogram->buckets[bucket];
   return fmin(fmax(value, histogram->min), histogram->max);

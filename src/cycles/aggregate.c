@@ -36,16 +36,22 @@ static int spread(struct spread_figures *figures,
   return len;
 }
 
-void aggregate_cores(struct aggregate_figures *aggregate,
-                     const struct snapshot *snapshot,
-                     const struct core_set *set) {
+static int online_cores(const struct snapshot *snapshot,
+                        const struct core_set *set) {
   int online = 0;
   for (size_t i = 0; i < snapshot->cores_len; i++)
     online +=
         snapshot->cores[i].online && core_set_has(set, snapshot->cores[i].core);
+  return online;
+}
+
+void aggregate_cores(struct aggregate_figures *aggregate,
+                     const struct snapshot *snapshot,
+                     const struct core_set *set) {
   aggregate->cores_len = spread(&aggregate->load, snapshot, set,
                                 offsetof(struct core_figures, load));
-  aggregate->cores_without_value = online - aggregate->cores_len;
+  aggregate->cores_without_value =
+      online_cores(snapshot, set) - aggregate->cores_len;
   spread(&aggregate->room, snapshot, set, offsetof(struct core_figures, room));
   for (int i = 0; i < TIMES; i++)
     spread(&aggregate->time[i], snapshot, set,
@@ -58,25 +64,23 @@ double aggregate_mean(const struct snapshot *snapshot, size_t offset) {
   return figures.mean;
 }
 
-static int online_cores(const struct aggregate_figures *aggregate) {
-  return aggregate->cores_len + aggregate->cores_without_value;
-}
-
 /* A set that has the same cores as the first, "all", is left out unless it is
  * `asked_for`. Returns 0 or -ENOMEM. */
 static int add(struct snapshot *snapshot, const char *name,
                const struct core_set *set, bool asked_for) {
+  const struct aggregate_figures *all = snapshot->aggregates;
   size_t len = snapshot->aggregates_len;
+  int online = online_cores(snapshot, set);
+  if (online == 0 ||
+      (!asked_for && online == all->cores_len + all->cores_without_value))
+    return 0;
   if (!array_resize(&snapshot->aggregates, len + 1,
                     sizeof(*snapshot->aggregates)))
     return -ENOMEM;
   struct aggregate_figures *aggregate = &snapshot->aggregates[len];
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
   aggregate_cores(aggregate, snapshot, set);
-  int online = online_cores(aggregate);
-  snapshot->aggregates_len +=
-      online > 0 &&
-      (asked_for || online != online_cores(&snapshot->aggregates[0]));
+  snapshot->aggregates_len++;
   return 0;
 }
 

@@ -177,7 +177,7 @@ static double hidden_work(double low, double load, double columns) {
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
-  core->hidden = core->columns = core->columns_sum = core->steal = NAN;
+  core->hidden = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
@@ -188,9 +188,7 @@ static void columns_interval(struct core_figures *core,
   double work = core->load - engine_idle_poll(from, to);
   if (columns > COLUMNS_MAX)
     return;
-  core->columns = columns;
-  core->hidden = hidden_work(work - stolen, work, core->columns);
-  core->columns_sum = (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
+  core->hidden = hidden_work(work - stolen, work, columns);
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples do not show what the tick missed. */
@@ -322,7 +320,6 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {
   struct self_figures *self = &snapshot->self;
-  snapshot->named_source = figures->engine->options.source;
   self->counts = figures->engine->counts;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
@@ -333,9 +330,6 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
     if (core->source == SOURCE_NONE)
       continue;
     self->cores_by_source[core->source]++;
-    self->cores_not_as_named += snapshot->named_source != SOURCE_AUTO &&
-                                snapshot->named_source != core->source &&
-                                !core->isolated;
     self->cores_unproven +=
         core->proof == PROOF_UNPROVEN || core->proof == PROOF_PENDING;
     self->cores_tick_sampled += core->proof == PROOF_TICK_SAMPLED;

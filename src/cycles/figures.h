@@ -61,8 +61,6 @@ struct core_figures {
   double load_average[LOADAVG_PERIODS];
   /* load that the tick did not see, as a share of wall time */
   double hidden;
-  double columns;      /* busy columns of /proc/stat / wall, perhaps above 1 */
-  double columns_sum;  /* sum of all columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
@@ -103,7 +101,6 @@ struct self_figures {
   int cores_unproven;
   int cores_tick_sampled;
   int cores_by_source[SOURCES];
-  int cores_not_as_named; /* measured by another source than the user named */
   struct engine_counts counts;
   double lateness_s;    /* largest delay of a sample in the interval */
   double sample_cost_s; /* longest wall time of a sample in the interval */
@@ -120,7 +117,6 @@ struct snapshot {
   struct aggregate_figures *aggregates;
   struct host_figures host;
   struct self_figures self;
-  enum source_kind named_source; /* SOURCE_AUTO: none */
   bool hypervisor; /* the CPU reports a hypervisor, or time has been stolen */
   bool isolates;   /* a core of the machine is isolated, even if not selected */
 };

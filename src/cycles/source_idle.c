@@ -3,6 +3,7 @@
 
 #include "cpuidle.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,17 +67,19 @@ static void find_tick(struct engine *engine) {
              idle->reason);
 }
 
+/* The list of all events is read, because the kernel goes through all events
+ * for each folder of them, too. */
 bool idle_is_traced(const struct engine *engine) {
-  static const char *const files[] = {"events/power/enable",
-                                      "events/sched/enable",
-                                      "events/irq/enable", "current_tracer"};
+  static const char *const files[][2] = {{"set_event", ""},
+                                         {"current_tracer", "nop\n"}};
   const struct machine *machine = engine->options.machine;
   char text[16];
-  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-    if (machine_read(machine, text, sizeof(text), "/sys/kernel/tracing/%s",
-                     files[i]) > 0 &&
-        text[0] != '0' && strcmp(text, "nop\n") != 0)
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    ssize_t length = machine_read(machine, text, sizeof(text),
+                                  "/sys/kernel/tracing/%s", files[i][0]);
+    if ((length > 0 || length == -EFBIG) && strcmp(text, files[i][1]) != 0)
       return true;
+  }
   return engine->options.hardware && machine->clocks->tracers() > 0;
 }
 

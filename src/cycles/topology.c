@@ -42,9 +42,10 @@ void topology_read_isolated(struct topology *topology,
 }
 
 bool topology_any_isolated(const struct topology *topology) {
-  struct core_set isolated = topology->isolated;
-  core_set_intersect(&isolated, &topology->online);
-  return core_set_next(&isolated, -1) >= 0;
+  uint64_t both = 0;
+  for (size_t i = 0; i < CORES_MAX / 64; i++)
+    both |= topology->isolated.word[i] & topology->online.word[i];
+  return both != 0;
 }
 
 /* ---------------------------------------------------------------------------

@@ -55,10 +55,7 @@ bool config_has_values(const oconfig_item_t *item, int values) {
 }
 
 const char *config_one_string(const oconfig_item_t *item) {
-  return config_has_values(item, 1) &&
-                 item->values[0].type == OCONFIG_TYPE_STRING
-             ? item->values[0].value.string
-             : NULL;
+  return item->children_num == 0 ? config_block_name(item) : NULL;
 }
 
 static bool is_number(const oconfig_value_t *value,

@@ -20,7 +20,6 @@
 #define FILES_MAX 4096
 #define FILES_OF_USER_MAX 1024
 #define FILES_KNOWN_MAX 65536
-#define LIST_NS UINT64_C(60000000000)
 #define COMES (IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE)
 #define GOES (IN_DELETE | IN_MOVED_FROM)
 
@@ -354,7 +353,7 @@ static void ask_for_notices(struct region_watch *watch) {
     watch->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (watch->notices >= 0)
     (void)inotify_add_watch(watch->notices, region_runtime_dir(),
-                            COMES | GOES | IN_ONLYDIR);
+                            COMES | GOES | IN_MOVE_SELF | IN_ONLYDIR);
 }
 
 static void forget_unmet(struct region_watch *watch) {
@@ -408,7 +407,7 @@ static void go(struct region_watch *watch, const char *file) {
 /* Returns false if notices were lost, or none can come. */
 static bool take_notice(struct region_watch *watch, int directory,
                         const struct inotify_event *event) {
-  if (event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT))
+  if (event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT | IN_MOVE_SELF))
     return false;
   if (event->len > 0 && event->mask & GOES)
     go(watch, event->name);
@@ -430,9 +429,8 @@ static bool take_notices(struct region_watch *watch) {
       complete &= take_notice(watch, directory, event);
       at += sizeof(*event) + event->len;
     }
-  if (directory >= 0)
-    close(directory);
-  return complete && directory >= 0;
+  close(directory);
+  return complete;
 }
 
 /* Logs in the first round which configured regions do not exist, because their
@@ -454,9 +452,15 @@ static void tell_absent(struct region_watch *watch) {
 void region_list_look(struct region_watch *watch) {
   bool complete = take_notices(watch);
   if (!complete || watch->list_ns == 0 ||
-      watch->now.monotonic_ns - watch->list_ns >= LIST_NS)
+      watch->now.monotonic_ns - watch->list_ns >= REGION_LIST_NS)
     list(watch);
   tell_absent(watch);
+}
+
+int region_watch_rests(const struct region_watch *watch) {
+  bool rests = watch->list_ns != 0 && !watch->any_met &&
+               watch->options.config->regions.len == 0;
+  return rests ? watch->notices : -1;
 }
 
 /* ---------------------------------------------------------------------------

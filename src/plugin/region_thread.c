@@ -5,8 +5,7 @@
 
 #include "utils/common/common.h"
 
-/* How long region_thread_stop waits. */
-#define STOP_NS NS_PER_S
+#include <sys/ioctl.h>
 
 struct region_thread {
   struct region_watch_options options;
@@ -16,15 +15,9 @@ struct region_thread {
   struct sampling_thread sampling;
   atomic_uint_least64_t moved_ns; /* CLOCK_MONOTONIC: when a round was last seen
                                      to go on; UINT64_MAX: between rounds */
+  atomic_int notices; /* while the thread sleeps until there are some; or -1 */
   bool runs;
 };
-
-/* Sleeps for `ns` nanoseconds. Returns false as soon as the thread must end. */
-static bool wait_for(void *argument, uint64_t ns) {
-  struct region_thread *thread = argument;
-  return sampling_thread_sleep(&thread->sampling,
-                               clock_now_ns(CLOCK_MONOTONIC) + ns);
-}
 
 static bool is_wanted(void *argument) {
   struct region_thread *thread = argument;
@@ -38,30 +31,28 @@ static uint64_t now_ns(void *argument) {
   return now_ns;
 }
 
-static struct region_moment now_at(uint64_t stamp_ns) {
-  return (struct region_moment){.stamp_ns = stamp_ns,
-                                .monotonic_ns = clock_now_ns(CLOCK_MONOTONIC),
-                                .boottime_ns = clock_now_ns(CLOCK_BOOTTIME)};
-}
-
 /* Sleeps until the next multiple of the interval of CLOCK_REALTIME, at which
- * the core sampler makes its snapshots, too. Returns the timestamp of the
- * round: the multiple or, if the thread is late, the time; 0 if the thread must
- * end. */
-static uint64_t wait_for_round(struct region_thread *thread, uint64_t last_ns) {
-  uint64_t interval_ns = thread->options.interval_ns;
-  uint64_t now_ns = clock_now_ns(CLOCK_REALTIME),
-           next_ns = last_ns + interval_ns;
-  next_ns -= next_ns % interval_ns;
-  if (next_ns <= now_ns || next_ns > now_ns + 2 * interval_ns)
-    next_ns = now_ns - now_ns % interval_ns + interval_ns;
+ * the core sampler makes its snapshots, too; while there is nothing to read,
+ * until region_thread_keep finds a notice. Returns the timestamp of the round:
+ * the multiple or, if the thread is late, the time; 0 if the thread must end.
+ */
+static uint64_t wait_for_round(struct region_thread *thread) {
+  uint64_t interval_ns = thread->options.interval_ns,
+           near_ns = interval_ns / 100;
+  uint64_t now_ns = clock_now_ns(CLOCK_REALTIME);
+  uint64_t wait_ns = interval_ns - (now_ns + near_ns) % interval_ns + near_ns;
+  int notices = region_watch_rests(thread->watch);
   atomic_store(&thread->moved_ns, UINT64_MAX);
-  if (!wait_for(thread, next_ns - now_ns))
+  atomic_store(&thread->notices, notices);
+  if (!sampling_thread_sleep(&thread->sampling,
+                             clock_now_ns(CLOCK_MONOTONIC) +
+                                 (notices < 0 ? wait_ns : REGION_LIST_NS)))
     return 0;
+  atomic_store(&thread->notices, -1);
   atomic_store(&thread->moved_ns, clock_now_ns(CLOCK_MONOTONIC));
   now_ns = clock_now_ns(CLOCK_REALTIME);
-  uint64_t off_ns = now_ns > next_ns ? now_ns - next_ns : next_ns - now_ns;
-  return off_ns > interval_ns / 100 ? now_ns : next_ns;
+  uint64_t off_ns = (now_ns + near_ns) % interval_ns;
+  return off_ns > 2 * near_ns ? now_ns : now_ns + near_ns - off_ns;
 }
 
 /* The first round begins at once, so that the counts of a program that lives
@@ -71,9 +62,12 @@ static void *run_regions(void *argument) {
   uint64_t stamp_ns = clock_now_ns(CLOCK_REALTIME);
   plugin_set_ctx(thread->context);
   while (stamp_ns != 0) {
-    struct region_moment now = now_at(stamp_ns);
-    region_watch_round(thread->watch, &now);
-    stamp_ns = wait_for_round(thread, stamp_ns);
+    region_watch_round(
+        thread->watch,
+        &(struct region_moment){.stamp_ns = stamp_ns,
+                                .monotonic_ns = clock_now_ns(CLOCK_MONOTONIC),
+                                .boottime_ns = clock_now_ns(CLOCK_BOOTTIME)});
+    stamp_ns = wait_for_round(thread);
   }
   return NULL;
 }
@@ -90,6 +84,7 @@ region_thread_new(const struct region_watch_options *options,
   thread->options.argument = thread;
   thread->context = plugin_get_ctx();
   atomic_init(&thread->moved_ns, UINT64_MAX);
+  atomic_init(&thread->notices, -1);
   thread->watch = region_watch_new(&thread->options, began_boottime_ns);
   if (thread->watch != NULL)
     return thread;
@@ -103,6 +98,9 @@ int region_thread_keep(struct region_thread *thread) {
     uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
     bool hangs =
         now_ns > moved_ns && now_ns - moved_ns > REGION_THREAD_HANGS_NS;
+    int notices = atomic_load(&thread->notices), size = 0;
+    if (notices >= 0 && ioctl(notices, FIONREAD, &size) == 0 && size > 0)
+      semaphore_post(&thread->sampling.stopped);
     return hangs ? -EBUSY : 0;
   }
   int status = sampling_thread_start(&thread->sampling, run_regions, thread);
@@ -113,5 +111,5 @@ int region_thread_keep(struct region_thread *thread) {
 bool region_thread_stop(struct region_thread *thread) {
   return thread == NULL ||
          sampling_thread_stop(&thread->sampling,
-                              clock_now_ns(CLOCK_MONOTONIC) + STOP_NS);
+                              clock_now_ns(CLOCK_MONOTONIC) + NS_PER_S);
 }

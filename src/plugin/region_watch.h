@@ -39,4 +39,10 @@ region_watch_new(const struct region_watch_options *options,
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now);
 
+/* If there is nothing to read or to dispatch unless the directory says that
+ * something has changed, or REGION_LIST_NS have passed, returns the descriptor
+ * of its notices; otherwise -1. */
+#define REGION_LIST_NS UINT64_C(60000000000)
+int region_watch_rests(const struct region_watch *watch);
+
 #endif

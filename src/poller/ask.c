@@ -214,24 +214,18 @@ void pollers_ask(struct pollers *pollers) {
  * The thread
  */
 
-/* Without a program that is read, the thread wakes every 30 s, or in each
- * interval if that is longer, and looks for sockets. */
 static void *run(void *argument) {
   struct pollers *pollers = argument;
-  uint64_t look_ns = 0, rest_ns = 0;
+  uint64_t interval_ns = pollers->options.interval_ns, look_ns = 0;
   do {
     uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-    if (now_ns >= look_ns || rest_ns >= LOOK_NS) {
+    if (now_ns >= look_ns) {
       pollers_find(pollers);
       look_ns = now_ns + LOOK_NS - SOON_NS;
     }
     pollers_ask(pollers);
-    rest_ns = MAX(pollers->options.interval_ns, LOOK_NS);
-    for (size_t i = 0; i < pollers->len; i++)
-      if (pollers->servers[i]->misses < POLLER_MISSES)
-        rest_ns = pollers->options.interval_ns;
-  } while (sampling_thread_sleep_to_grid(&pollers->sampling, rest_ns,
-                                         MIN(LEAD_NS, rest_ns / 2)));
+  } while (sampling_thread_sleep_to_grid(&pollers->sampling, interval_ns,
+                                         MIN(LEAD_NS, interval_ns / 2)));
   return NULL;
 }
 

@@ -43,17 +43,21 @@ static void after_fork_in_parent(void) {
  * any lock. Without `inherit`, the child has no memory at the addresses of a
  * region (MADV_DONTFORK), so it cannot keep the region alive either. */
 static void after_fork_in_child(void) {
+  static const struct percore_region_status of_parent = {
+      .error = ENODEV,
+      .reason = "the region belongs to the parent process; create another "
+                "region in this process"};
   region_process_forget();
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_unlock(&r->mutex);
-    if (r->is_child && !r->inherit)
-      continue; /* a sink already */
+    if (r->is_sink)
+      continue;
     r->is_child = true;
+    r->is_sink = !r->inherit;
+    r->failure = of_parent;
     region_forget_slot();
-    if (r->inherit)
-      region_seats_fork(r);
     /* Otherwise the child would count in its parent's region or slots. */
-    if (!(r->inherit ? region_owners_fork(r)
+    if (!(r->inherit ? region_seats_fork(r)
                      : region_memory_drop(r->map, r->size, false)))
       _exit(127);
   }
@@ -83,21 +87,12 @@ static int map_file(struct percore_region *region, int fd) {
     region->again = region_memory_map(fd, region->size, PROT_READ | PROT_WRITE);
   else if (madvise(region->map, region->size, MADV_DONTFORK) != 0)
     return -1;
-  if (region->page_size == REGION_HUGE_PAGE)
-    (void)madvise(region->map, region->size, MADV_HUGEPAGE);
   return !region->inherit || region->again != NULL ? 0 : -1;
-}
-
-static int provide_directory(struct percore_region *region) {
-  const struct region_header *header = region->header;
-  return region_provide(region, 0,
-                        header->slots_offset +
-                            header->slot_count * sizeof(struct region_slot));
 }
 
 static void write_directory(struct percore_region *region,
                             const struct region_plan *plan) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   region_plan_write(plan, region->map);
   region->shared = region_at(region, 0);
   region->slots = region_at(region, header->slots_offset);
@@ -107,19 +102,15 @@ static void write_directory(struct percore_region *region,
 
 /* Memory of the library for the region. */
 static int make_state(struct percore_region *region) {
-  uint32_t columns = 0;
-  for (uint32_t t = 0; t < region->table_count; t++)
-    if (region->tables[t].columns > columns)
-      columns = region->tables[t].columns;
   region->state = calloc(region->table_count, sizeof(*region->state));
-  region->sums = calloc(2 * (size_t)columns, sizeof(*region->sums));
-  region->cells = region->sums + columns;
+  region->sums = calloc(2 * PERCORE_MAX_COLUMNS, sizeof(*region->sums));
+  region->cells = region->sums + PERCORE_MAX_COLUMNS;
   region->places =
-      calloc((region->header->slot_count + 1ull) * region->table_count,
+      calloc((region->header.slot_count + 1ull) * region->table_count,
              sizeof(*region->places));
   return region->state != NULL && region->sums != NULL &&
                  region->places != NULL &&
-                 region_places_make(region, region->header->slot_count)
+                 region_places_make(region, region->header.slot_count)
              ? region_owners_init(region)
              : -1;
 }
@@ -157,9 +148,7 @@ static void free_region(struct percore_region *region) {
   if (region->owners != NULL)
     munmap(region->owners, region->owners_size);
   region_seats_free(region);
-  if (region->places != NULL)
-    region_places_free(region);
-  free(region->header);
+  region_places_free(region);
   free(region->tables);
   free(region->fields);
   free(region->strings);
@@ -178,7 +167,10 @@ static void free_region(struct percore_region *region) {
 
 static int fill_file(struct percore_region *region,
                      const struct region_plan *plan) {
-  if (provide_directory(region) != 0)
+  const struct region_header *header = &region->header;
+  if (region_provide(region, 0,
+                     header->slots_offset +
+                         header->slot_count * sizeof(struct region_slot)) != 0)
     return -1;
   write_directory(region, plan);
   return begin_tables(region);
@@ -195,7 +187,7 @@ static int map_and_fill(struct percore_region *region, struct region_plan *plan,
     rc = map_file(region, file->fd);
   if (rc == 0 && region_file_lock(file))
     plan->header.flags |= REGION_LOCK_TELLS;
-  region->header->flags = plan->header.flags;
+  region->header.flags = plan->header.flags;
   if (rc == 0)
     rc = fill_file(region, plan);
   if (rc == 0) {
@@ -216,11 +208,10 @@ static void leave_list(const struct percore_region *region) {
 /* Changes the directory without the lock of the fork handlers: somebody else
  * can hold the directory's lock for as long as it likes. */
 static int make_file(struct percore_region *region, struct region_plan *plan,
-                     const char *dir, const char *name,
-                     const struct percore_options *options) {
+                     const char *name, const struct percore_options *options) {
   struct region_new_file file;
-  region_files_clean(dir, name);
-  if (region_file_make(&file, dir, name, options->instance,
+  region_files_clean(options->runtime_dir, name);
+  if (region_file_make(&file, options->runtime_dir, name, options->instance,
                        options->all_users != 0) != 0)
     return -1;
   bool filled = map_and_fill(region, plan, &file) == 0;
@@ -235,64 +226,12 @@ static int make_file(struct percore_region *region, struct region_plan *plan,
   return rc;
 }
 
-/* As far as there is room, so that it does not fail where a region without huge
- * pages would not. */
-static void make_huge(struct percore_region *region) {
-  region->is_whole = region_provide(region, 0, region->size) == 0;
-  if (region->is_whole)
-    region_memory_make_huge(region->map, 0, region->size);
-}
-
-static const char *runtime_dir(const struct percore_options *options) {
-  return options->runtime_dir != NULL ? options->runtime_dir
-                                      : region_runtime_dir();
-}
-
 static void sign(struct region_header *header, bool inherit) {
   region_process_sign(header);
   header->tsc_hz = region_tsc_hz();
   header->start_realtime_ns = clock_now_ns(CLOCK_REALTIME);
   header->start_boottime_ns = clock_now_ns(CLOCK_BOOTTIME);
   header->flags = inherit ? 0 : REGION_POPULATED;
-}
-
-/* Makes the region that a plan describes, which owns the plan's records from
- * then on. Returns NULL with errno on failure. */
-static struct percore_region *
-make_planned(const char *name, struct region_plan *plan,
-             const struct percore_options *options) {
-  struct percore_region *region = calloc(1, sizeof(*region));
-  struct region_header *header = malloc(sizeof(*header));
-  if (region == NULL || header == NULL) {
-    free(region);
-    free(header);
-    return NULL;
-  }
-  sign(&plan->header, options->inherit != 0);
-  *header = plan->header;
-  *region = (struct percore_region){.size = header->region_size,
-                                    .page_size = header->page_size,
-                                    .block_stride = header->block_stride,
-                                    .quiet = options->quiet != 0,
-                                    .inherit = options->inherit != 0,
-                                    .numbers_cores = options->cores != 0,
-                                    .header = header,
-                                    .tables = plan->tables,
-                                    .fields = plan->fields,
-                                    .strings = plan->strings,
-                                    .table_count = header->table_count};
-  region->no_seat = (struct seat){
-      .handle = {region_sink_head}, .region = region, .slot = SEAT_SINK};
-  struct region_plan written = *plan;
-  *plan = (struct region_plan){.tables = NULL};
-  pthread_mutex_init(&region->mutex, NULL);
-  if (make_file(region, &written, runtime_dir(options), name, options) == 0) {
-    if (region->page_size == REGION_HUGE_PAGE)
-      make_huge(region);
-    return region;
-  }
-  free_region(region);
-  return NULL;
 }
 
 /* Returns NULL with a fault or errno on failure. */
@@ -305,13 +244,30 @@ static struct percore_region *make_region(const char *name,
   struct percore_region *region = NULL;
   uint32_t cores =
       options->cores != 0 ? options->cores : region_possible_cores();
-  uint64_t page_size =
-      options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   if (region_plan_make(&plan, name, tables, table_count, options, cores,
-                       page_size, fault) == 0)
-    region = make_planned(name, &plan, options);
-  region_plan_free(&plan);
-  return region;
+                       (uint64_t)sysconf(_SC_PAGESIZE), fault) == 0)
+    region = calloc(1, sizeof(*region));
+  if (region == NULL) {
+    region_plan_free(&plan);
+    return NULL;
+  }
+  sign(&plan.header, options->inherit != 0);
+  *region = (struct percore_region){
+      .size = plan.header.region_size,
+      .quiet = options->quiet != 0,
+      .inherit = options->inherit != 0,
+      .numbers_cores = options->cores != 0,
+      .header = plan.header,
+      .tables = plan.tables,
+      .fields = plan.fields,
+      .strings = plan.strings,
+      .table_count = plan.header.table_count,
+      .no_seat = {{region_sink_head}, .region = region, .slot = SEAT_SINK}};
+  pthread_mutex_init(&region->mutex, NULL);
+  if (make_file(region, &plan, name, options) == 0)
+    return region;
+  free_region(region);
+  return NULL;
 }
 
 /* A program that already has many threads is likely to attach them. A slot that
@@ -331,6 +287,8 @@ static bool take_options(struct percore_options *options,
   *options = (struct percore_options){0};
   if (given != NULL && !sized_take(options, sizeof(*options), given, size))
     return region_fails(fault, EINVAL, SIZED_NEWER);
+  if (options->runtime_dir == NULL)
+    options->runtime_dir = region_runtime_dir();
   if (options->extra_slots == 0)
     options->extra_slots = default_extra_slots(options->inherit != 0);
   return true;
@@ -368,9 +326,10 @@ void region_thread_ends(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-/* Not while a thread of any process has a slot. */
+/* Not while a thread of any process has a slot. While another process has the
+ * region mapped, readers know that it has not ended. */
 static void end_if_unused(struct percore_region *region) {
-  if (!region->is_child && region_attached_slots(region) == 0)
+  if (region_attached_slots(region) == 0)
     __atomic_store_n(&region->shared->ended, 1, __ATOMIC_RELEASE);
 }
 
@@ -381,7 +340,7 @@ void region_process_ends(void) {
     return;
   for (struct percore_region *r = regions; r != NULL; r = r->next)
     if (pthread_mutex_trylock(&r->mutex) == 0) {
-      if (!r->is_child || r->inherit) {
+      if (!r->is_sink) {
         region_detach_own(r);
         end_if_unused(r);
       }
@@ -398,7 +357,7 @@ bool region_find(const void *address, const struct percore_region **found) {
   for (struct percore_region *r = regions; r != NULL && *found == NULL;
        r = r->next)
     if (at - (uintptr_t)r->map < r->size)
-      *found = r->is_child && !r->inherit ? &region_sink : r;
+      *found = r;
   pthread_mutex_unlock(&regions_mutex);
   return true;
 }
@@ -423,9 +382,7 @@ static bool end_region(struct percore_region *region) {
   if (!region_lock(region))
     return true; /* in a forked child, of which no thread is attached */
   region_detach_own(region);
-  bool attached = region_has_undecided(region);
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    attached |= region_slot_is_held_here(region, s);
+  bool attached = region_is_attached(region);
   if (!attached)
     end_if_unused(region);
   region_unlock(region);
@@ -434,7 +391,7 @@ static bool end_region(struct percore_region *region) {
 
 int percore_destroy(struct percore_region *region) {
   NOT_CANCELLED;
-  if (region == NULL || region->is_sink)
+  if (region == NULL || region->map == NULL)
     return 0;
   if (!end_region(region))
     return region_failed(EBUSY);

@@ -59,12 +59,12 @@ static __attribute__((noreturn)) void fail_of_slot(bool of_parent,
  * slot is a sink. */
 static bool find_slot(struct place *place, uint64_t *offset) {
   const struct percore_region *region = place->region;
-  place->in_slot = *offset >= region->header->blocks_offset;
+  place->in_slot = *offset >= region->header.blocks_offset;
   if (!place->in_slot)
     return true;
-  *offset -= region->header->blocks_offset;
-  place->slot = (uint32_t)(*offset / region->block_stride);
-  *offset %= region->block_stride;
+  *offset -= region->header.blocks_offset;
+  place->slot = (uint32_t)(*offset / region->header.block_stride);
+  *offset %= region->header.block_stride;
   if (region_slot_is_own(region, place->slot))
     return true;
   fail_of_slot(region_slot_is_of_parent(region, place->slot),
@@ -195,12 +195,12 @@ void percore_debug_slot_(const void *address) {
     return;
   if (region == NULL && !region_is_no_seat(seat))
     fail("no region has this slot: it has been destroyed");
-  if (region == NULL || (region->is_child && !region->inherit))
+  if (region == NULL || region->is_sink)
     return;
   uint64_t holder = __atomic_load_n(&seat->thread, __ATOMIC_RELAXED);
   if (holder == region_thread_number())
     return;
-  fail_of_slot(seat->is_of_parent, holder != 0);
+  fail_of_slot(holder == REGION_OF_PARENT, holder != 0);
 }
 
 /* Threads share the sequence words of sinks, and of row 0. */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -35,11 +36,11 @@ int region_file_make(struct region_new_file *file, const char *dir,
   enum { FLAGS = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW };
   uint64_t id;
   int rc = -1;
-  *file = (struct region_new_file){.dir = -1, .fd = -1, .name = "."};
-  if (getrandom(&id, sizeof(id), 0) != sizeof(id) ||
-      region_file_name(file->name + 1, sizeof(file->name) - 1, name, instance,
-                       id) != 0)
+  *file = (struct region_new_file){.dir = -1, .fd = -1};
+  if (getrandom(&id, sizeof(id), 0) != sizeof(id))
     return -1;
+  snprintf(file->name, sizeof(file->name), ".%s%s%s.%016" PRIx64, name,
+           instance != NULL ? "@" : "", instance != NULL ? instance : "", id);
   file->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (file->dir >= 0)
     file->fd = openat(file->dir, file->name, FLAGS, USER_MODE);
@@ -121,20 +122,18 @@ int region_file_open(struct region_file *file, int dir, const char *name,
 
 void region_file_close(struct region_file *file) { close_fd(&file->fd); }
 
-/* If the kernel cannot tell, because of an overlay or another machine, the
- * process that the header names must be gone; if nothing can tell, somebody may
- * still count. */
+/* If the kernel cannot tell, because of an overlay or another machine, the word
+ * `ended` does, or the process that the header names must be gone; if nothing
+ * can tell, somebody may still count. */
 bool region_file_is_over(int fd, const struct region_header *header,
                          uint64_t ended) {
   bool known = false;
   NOT_CANCELLED;
-  if (ended != 0)
-    return true;
   if ((header->flags & REGION_LOCK_TELLS) != 0 &&
       region_process_is_of_this_boot(header)) {
     bool locked = is_locked(fd, &known);
     if (known)
       return !locked;
   }
-  return region_process_is_over(header);
+  return ended != 0 || region_process_is_over(header);
 }

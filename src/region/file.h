@@ -1,7 +1,8 @@
 /* file.h: a region is a regular file in the runtime directory, named
- * NAME[@INSTANCE].ID. It is complete before it has this name. Its producer has
- * locked byte 0 for writing (F_OFD_SETLK), and its mapping keeps the lock until
- * nobody can count any more, so the kernel knows whether somebody still can. */
+ * NAME[@INSTANCE].ID, where ID is 16 hexadecimal digits. It is complete before
+ * it has this name. Its producer has locked byte 0 for writing (F_OFD_SETLK),
+ * and its mapping keeps the lock until nobody can count any more, so the kernel
+ * knows whether somebody still can. */
 #ifndef PERCORE_REGION_FILE_H
 #define PERCORE_REGION_FILE_H
 

@@ -34,7 +34,7 @@ static long membarrier(int command) {
 
 int region_grace_init(struct percore_region *region) {
   struct grace *grace = &region->grace;
-  grace->slots = calloc(region->header->slot_count, sizeof(*grace->slots));
+  grace->slots = calloc(region->header.slot_count, sizeof(*grace->slots));
   if (grace->slots == NULL)
     return -1;
   (void)membarrier(region->inherit ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
@@ -69,7 +69,7 @@ static uint64_t quiescent_points(const struct percore_region *region,
 static void begin_period(struct percore_region *region) {
   struct grace *grace = &region->grace;
   barrier_everywhere(region);
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+  for (uint32_t s = 0; s < region->header.slot_count; s++) {
     struct grace_slot *slot = &grace->slots[s];
     uint64_t now = quiescent_points(region, s);
     if (now != slot->seen)
@@ -96,7 +96,7 @@ static bool is_idle(const struct percore_region *region, uint32_t s) {
 static void update_over(struct percore_region *region) {
   struct grace *grace = &region->grace;
   uint64_t over = grace->begun;
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+  for (uint32_t s = 0; s < region->header.slot_count; s++) {
     struct grace_slot *slot = &grace->slots[s];
     if (slot->passed < grace->begun &&
         (quiescent_points(region, s) != slot->seen || is_idle(region, s)))
@@ -158,7 +158,7 @@ bool region_row_is_in_use(const struct percore_region *region, uint32_t table,
   if (list == NULL || list[row + 1].grace == 0 ||
       &list[row + 1] == removed_here)
     return false;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
+  for (uint32_t s = 0; s < region->header.slot_count; s++)
     if (region_slot_is_own(region, s))
       return list[row + 1].grace > grace->begun ||
              (grace->slots[s].passed < list[row + 1].grace &&
@@ -185,7 +185,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
 
 /* Tells readers which thread a row_add call waits for. */
 static void name_waited_for(struct percore_region *region, uint64_t period) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   uint32_t s = 0;
   while (s < header->slot_count && region->grace.slots[s].passed >= period)
     s++;

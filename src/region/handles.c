@@ -71,7 +71,7 @@ static struct percore_place_ **place_at(const struct percore_region *region,
 }
 
 void region_places_free(struct percore_region *region) {
-  size_t count = (region->header->slot_count + 1ull) * region->table_count;
+  size_t count = (region->header.slot_count + 1ull) * region->table_count;
   for (size_t i = 0; region->places != NULL && i < count; i++)
     free(region->places[i]);
   free(region->places);
@@ -99,7 +99,7 @@ static struct percore_place_ *make_place(const struct percore_region *region,
 }
 
 bool region_places_make(struct percore_region *region, uint32_t slot) {
-  bool in_slot = slot < region->header->slot_count;
+  bool in_slot = slot < region->header.slot_count;
   for (uint32_t t = 1; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
     struct percore_place_ **place = place_at(region, slot, t);
@@ -125,7 +125,7 @@ static bool make_table(percore_table_t *handle, const struct seat *seat,
                        uint32_t t) {
   struct percore_region *region = seat->region;
   const struct region_table *table = &region->tables[t];
-  uint32_t slot = region->header->slot_count;
+  uint32_t slot = region->header.slot_count;
   void *rows = NULL;
   errno = EINVAL;
   if (table->storage == PERCORE_SHARED)
@@ -152,7 +152,7 @@ percore_table_t percore_table(percore_slot_t slot, uint32_t t) {
   percore_table_t handle = sink_table();
   if (seat->slot == SEAT_UNDECIDED)
     region_decide(seat);
-  if (!region_lock_table(seat->region, &t))
+  if (!region_lock_table(seat->region, &t, false))
     return handle;
   bool made = make_table(&handle, seat, t);
   region_unlock(seat->region);
@@ -166,8 +166,7 @@ percore_shared_row_t percore_shared_row(struct percore_region *region,
                                         uint32_t t, uint32_t row) {
   percore_shared_row_t handle = {sink.cells};
   int error = ENODEV;
-  if (region != NULL && !region->is_sink &&
-      (!region->is_child || region->inherit)) {
+  if (region != NULL && !region->is_sink) {
     const struct region_table *table =
         t < region->table_count - 1 ? &region->tables[t + 1] : NULL;
     if (table != NULL && is_single(table))

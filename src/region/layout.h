@@ -81,7 +81,7 @@ struct region_header {
   uint32_t core_count; /* slots 0 to core_count - 1 belong to the cores */
   uint64_t blocks_offset;
   uint64_t block_stride;
-  uint64_t ended; /* live: 1 after percore_destroy */
+  uint64_t ended; /* live: 1 after a clean end */
   /* live: how many of the refused row_add calls found only rows that a thread
    * might still use */
   uint64_t adds_postponed;

@@ -2,9 +2,6 @@
  * where the files of a region are. */
 #include "percore_config.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,17 +37,6 @@ bool region_text_is_valid(const char *text) {
 const char *region_runtime_dir(void) {
   const char *dir = secure_getenv("PERCORE_RUNTIME_DIR");
   return dir != NULL && dir[0] != '\0' ? dir : REGION_RUNTIME_DIR;
-}
-
-int region_file_name(char *file, size_t size, const char *name,
-                     const char *instance, uint64_t id) {
-  if (!region_name_is_valid(name, false) ||
-      (instance != NULL && !region_instance_is_valid(instance)))
-    return region_failed(EINVAL);
-  int length = snprintf(file, size, "%s%s%s.%016" PRIx64, name,
-                        instance != NULL ? "@" : "",
-                        instance != NULL ? instance : "", id);
-  return length >= 0 && (size_t)length < size ? 0 : region_failed(ENAMETOOLONG);
 }
 
 bool region_title_split(struct region_title *title, const char *text,

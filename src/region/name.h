@@ -26,11 +26,6 @@ bool region_instance_is_valid(const char *instance);
 /* Returns true for UTF-8 without control characters, and for NULL. */
 bool region_text_is_valid(const char *text);
 
-/* Writes the name of a region's file, NAME[@INSTANCE].ID, where ID is 16
- * hexadecimal digits. Returns 0, or -1 with EINVAL or ENAMETOOLONG. */
-int region_file_name(char *file, size_t size, const char *name,
-                     const char *instance, uint64_t id);
-
 /* The name of a region and instance as users write it, "gtpu" or
  * "gtpu@east". */
 struct region_title {

@@ -12,7 +12,6 @@
 struct percore_reader {
   struct region_reader *reader;
   struct region_tile tile; /* one row of the table that was read last */
-  uint64_t producer;       /* the producer that the tile belongs to */
 };
 
 int percore_open(struct percore_reader **opened, const char *region,
@@ -48,6 +47,7 @@ int percore_refresh(struct percore_reader *reader) {
   if (event == REGION_WENT)
     event = region_reader_refresh(reader->reader);
   if (event == REGION_CAME) {
+    region_tile_free(&reader->tile);
     (void)region_reader_refresh(reader->reader); /* it may be over already */
     return 1;
   }
@@ -194,12 +194,9 @@ int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot) {
  */
 
 static int prepare_tile(struct percore_reader *reader, uint32_t table) {
-  uint64_t producer = region_reader_producer(reader->reader);
-  if (reader->tile.capacity > 0 && reader->producer == producer &&
-      reader->tile.table == table)
+  if (reader->tile.capacity > 0 && reader->tile.table == table)
     return 0;
   region_tile_free(&reader->tile);
-  reader->producer = producer;
   return region_tile_init(&reader->tile, reader->reader, table, 1,
                           REGION_WANT_BIRTHS | REGION_WANT_RESETS);
 }

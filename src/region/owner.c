@@ -10,22 +10,16 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "process.h"
 #include "writer.h"
 
-#include "base/portable.h"
-
 /* The number of the calling thread, which no other thread of the process gets;
  * 0: it has not attached yet. */
 static __thread uint64_t own_number __attribute__((tls_model("initial-exec")));
-
-/* Instead of a number: a thread of the parent held the slot when this process
- * was forked. */
-#define OF_PARENT UINT64_MAX
 
 /* ---------------------------------------------------------------------------
  * The end of a thread
@@ -50,7 +44,10 @@ static void thread_ends(void *rounds_left) {
   region_thread_ends();
 }
 
-bool region_thread_is_ending(void) { return is_ending; }
+bool region_thread_may_attach(void) {
+  errno = is_ending ? ECANCELED : pthread_setspecific(key, (void *)ROUNDS);
+  return errno == 0;
+}
 
 static __attribute__((constructor)) void make_key(void) {
   (void)pthread_key_create(&key, thread_ends);
@@ -111,7 +108,7 @@ static bool take_word(struct percore_region *region, uint32_t s, bool exactly) {
  */
 
 int region_owners_init(struct percore_region *region) {
-  uint32_t count = region->header->slot_count;
+  uint32_t count = region->header.slot_count;
   region->holders = calloc(count, sizeof(*region->holders));
   if (region->holders == NULL)
     return -1;
@@ -126,21 +123,12 @@ int region_owners_init(struct percore_region *region) {
   return 0;
 }
 
-bool region_slot_is_held_here(const struct percore_region *region, uint32_t s) {
-  uint64_t thread = region->holders[s].thread;
-  return thread != 0 && thread != OF_PARENT;
-}
-
-bool region_thread_has_ended(pid_t tid) {
-  return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
-}
-
 /* The block of a slot of the parent is a sink in this process; it is mapped
  * again from the other mapping of the region. */
 static bool take_of_parent(struct percore_region *region, uint32_t s) {
   void *block = region_block(region, s);
   return mremap(region->again + ((unsigned char *)block - region->map), 0,
-                region->block_stride, MREMAP_MAYMOVE | MREMAP_FIXED,
+                region->header.block_stride, MREMAP_MAYMOVE | MREMAP_FIXED,
                 block) == block;
 }
 
@@ -152,26 +140,25 @@ uint64_t region_thread_number(void) {
 }
 
 bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly) {
-  struct slot_holder *holder = &region->holders[s];
-  uint64_t before = holder->thread;
-  if (before != 0 && (!exactly || (before != OF_PARENT &&
-                                   !region_thread_has_ended(holder->tid))))
+  uint64_t before = region->holders[s];
+  if (before != 0 && !(exactly && before == REGION_OF_PARENT))
     return false;
-  if (region->inherit && (before == 0 || before == OF_PARENT) &&
-      !take_word(region, s, exactly))
+  if (region->inherit && !take_word(region, s, exactly))
     return false;
-  if (before == OF_PARENT && !take_of_parent(region, s)) {
+  if (before == REGION_OF_PARENT && !take_of_parent(region, s)) {
     __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
     return false;
   }
-  holder->tid = portable_gettid();
-  __atomic_store_n(&holder->thread, region_thread_number(), __ATOMIC_RELAXED);
-  (void)pthread_setspecific(key, (void *)ROUNDS);
+  __atomic_store_n(&region->holders[s], region_thread_number(),
+                   __ATOMIC_RELAXED);
+  /* By a process that ended while nobody was attached. */
+  if (__atomic_load_n(&region->shared->ended, __ATOMIC_RELAXED) != 0)
+    __atomic_store_n(&region->shared->ended, 0, __ATOMIC_RELAXED);
   return true;
 }
 
 void region_slot_leave(struct percore_region *region, uint32_t s) {
-  __atomic_store_n(&region->holders[s].thread, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&region->holders[s], 0, __ATOMIC_RELAXED);
   if (region->inherit)
     __atomic_store_n(&region->owners[s], 0, __ATOMIC_RELEASE);
 }
@@ -180,35 +167,48 @@ void region_slot_leave(struct percore_region *region, uint32_t s) {
  * has become of them since: before_fork holds the lock. */
 bool region_owners_fork(struct percore_region *region) {
   own_known = 0;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (region_slot_is_held_here(region, s)) {
-      region->holders[s].thread = OF_PARENT;
-      if (!region_memory_drop(region_block(region, s), region->block_stride,
-                              true))
+  for (uint32_t s = 0; s < region->header.slot_count; s++)
+    if (region->holders[s] != 0 && region->holders[s] != REGION_OF_PARENT) {
+      region->holders[s] = REGION_OF_PARENT;
+      if (!region_memory_drop(region_block(region, s),
+                              region->header.block_stride, true))
         return false;
     }
   return true;
 }
 
 bool region_slot_is_own(const struct percore_region *region, uint32_t s) {
-  return own_number != 0 && __atomic_load_n(&region->holders[s].thread,
-                                            __ATOMIC_RELAXED) == own_number;
+  return own_number != 0 &&
+         __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) == own_number;
 }
 
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s) {
-  return region->holders[s].thread == OF_PARENT;
+  return region->holders[s] == REGION_OF_PARENT;
+}
+
+/* The memory of the parent's slots is private in the child, and allocated when
+ * the child counts in it. Looks at the first 4 MiB (pages of 4 KiB). */
+bool region_slot_is_lost(const struct percore_region *region, uint32_t s) {
+  unsigned char resident[1024];
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t pages = region->header.block_stride / page;
+  if (pages > sizeof(resident))
+    pages = sizeof(resident);
+  return region_slot_is_of_parent(region, s) &&
+         mincore(region_block(region, s), pages * page, resident) == 0 &&
+         memchr(resident, 1, pages) != NULL;
 }
 
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s) {
   if (!region->inherit)
-    return __atomic_load_n(&region->holders[s].thread, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&region->holders[s], __ATOMIC_RELAXED) != 0;
   uint64_t word = __atomic_load_n(&region->owners[s], __ATOMIC_ACQUIRE);
   return word != 0 && !is_over(own_word(), word, true);
 }
 
 uint32_t region_attached_slots(const struct percore_region *region) {
   uint32_t count = 0;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
+  for (uint32_t s = 0; s < region->header.slot_count; s++)
     count += region_slot_has_owner(region, s);
   return count;
 }

@@ -28,15 +28,19 @@ static uint64_t own_namespace(void) {
   return known;
 }
 
-/* Reads the stat of a process. Returns what follows its name there, or NULL. */
-static const char *read_stat(char text[1024], const char *pid) {
+/* Reads the stat of a process; 0: of this one, whose pid /proc may not know.
+ * Returns what follows its name there, or NULL. */
+static const char *read_stat(char text[1024], pid_t pid) {
+  char name[16] = "self";
   NOT_CANCELLED;
-  (void)file_read(text, 1024, "/proc/%s/stat", pid);
+  if (pid > 0)
+    snprintf(name, sizeof(name), "%d", (int)pid);
+  (void)file_read(text, 1024, "/proc/%s/stat", name);
   const char *end = strrchr(text, ')');
   return end != NULL ? end + 1 : NULL;
 }
 
-static uint64_t start_of(const char *pid) {
+uint64_t region_process_start(pid_t pid) {
   char text[1024];
   uint64_t start = 0;
   const char *at = read_stat(text, pid);
@@ -50,16 +54,9 @@ static uint64_t start_of(const char *pid) {
 }
 
 bool region_process_is_stopped(pid_t pid) {
-  char number[16], text[1024];
-  snprintf(number, sizeof(number), "%d", (int)pid);
-  const char *at = read_stat(text, number);
+  char text[1024];
+  const char *at = read_stat(text, pid);
   return at != NULL && (at[1] == 'T' || at[1] == 't');
-}
-
-uint64_t region_process_start(pid_t pid) {
-  char number[16];
-  snprintf(number, sizeof(number), "%d", (int)pid);
-  return start_of(number);
 }
 
 /* Writes the number of this boot, which never changes; zeros: unknown. */
@@ -94,7 +91,7 @@ bool region_process_is_of_this_boot(const struct region_header *header) {
 void region_process_sign(struct region_header *header) {
   header->pid = getpid();
   header->pid_namespace = own_namespace();
-  header->pid_start = start_of("self");
+  header->pid_start = region_process_start(0);
   write_boot_id(header->boot_id);
 }
 

@@ -23,8 +23,8 @@ bool region_process_is_here(const struct region_header *header);
  * its parent may not know yet. */
 bool region_process_is_over(const struct region_header *header);
 
-/* Returns when a process started, in ticks after boot; 0: unknown; UINT64_MAX:
- * it has ended, although its parent does not know yet. */
+/* Returns when a process (0: this one) started, in ticks after boot; 0:
+ * unknown; UINT64_MAX: it has ended, although its parent does not know yet. */
 uint64_t region_process_start(pid_t pid);
 
 /* True if a signal or a debugger has stopped a process. */

@@ -8,10 +8,10 @@
 
 int region_provide(struct percore_region *region, uint64_t offset,
                    uint64_t length) {
-  if (length == 0 || region->is_whole)
+  if (length == 0)
     return 0;
-  int rc = region_memory_provide(region->map, offset, length, region->page_size,
-                                 &region->room);
+  int rc = region_memory_provide(region->map, offset, length,
+                                 region->header.page_size, &region->room);
   if (rc == 0 || errno != ENOSPC)
     return rc;
   region->is_full = true;
@@ -44,7 +44,7 @@ static int for_each_array(struct percore_region *region,
   if (table->storage != PERCORE_PER_CORE)
     return 0;
   uint64_t in_block = table->slot_offset + from * (uint64_t)table->row_stride;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
+  for (uint32_t s = 0; s < region->header.slot_count; s++)
     if (region_state(region->slots[s].generation) != REGION_FREE &&
         call(region, region_block_offset(region, s) + in_block,
              rows * table->row_stride) != 0)
@@ -98,14 +98,14 @@ static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
   if (region_provide_rows(region, t, MIN(rows + 1, table->max_rows)) != 0)
     return -1;
   uint32_t now = region->state[t].rows_reserved;
-  if (now > before && !region->is_whole)
+  if (now > before)
     (void)for_each_array(region, table, 0, now, make_huge);
   return 0;
 }
 
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows) {
-  if (!region_lock_table_rows(region, &table))
+  if (!region_lock_table(region, &table, true))
     return -1;
   int rc = reserve(region, table, rows);
   region_unlock(region);

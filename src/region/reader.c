@@ -153,7 +153,6 @@ static enum region_event take_file(struct region_reader *reader,
   reader->fault = (struct region_fault){0};
   if (reader->options.keep_from_children && view->map != NULL)
     (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTFORK);
-  reader->producer++;
   return REGION_CAME;
 }
 
@@ -296,10 +295,6 @@ const char *region_reader_file(const struct region_reader *reader) {
 const struct region_directory *
 region_reader_directory(const struct region_reader *reader) {
   return has_view(reader) ? &reader->view.directory : NULL;
-}
-
-uint64_t region_reader_producer(const struct region_reader *reader) {
-  return has_view(reader) ? reader->producer : 0;
 }
 
 pid_t region_reader_pid(const struct region_reader *reader) {

@@ -94,10 +94,6 @@ const char *region_reader_file(const struct region_reader *reader);
 const struct region_directory *
 region_reader_directory(const struct region_reader *reader);
 
-/* Returns how many producers this reader has read, including the current one,
- * or 0 if the reader has no region. */
-uint64_t region_reader_producer(const struct region_reader *reader);
-
 /* Return the producer's pid in this pid namespace (0 if not visible), and its
  * user; -1 before there was a producer. */
 pid_t region_reader_pid(const struct region_reader *reader);

@@ -63,29 +63,16 @@ static int reset_rows(struct percore_region *region, uint32_t t, uint32_t row) {
   return rc;
 }
 
-static int reset_tables(struct percore_region *region, uint32_t table,
-                        uint32_t row) {
-  if (table < region->table_count)
-    return reset_rows(region, table, row);
-  if (table != PERCORE_ALL_TABLES || row != PERCORE_ALL_ROWS)
+int percore_reset(struct percore_region *region, uint32_t table, uint32_t row) {
+  bool all = table == PERCORE_ALL_TABLES;
+  if (all && row != PERCORE_ALL_ROWS)
     return region_failed(EINVAL);
-  int rc = 0;
-  for (uint32_t t = 0; t < region->table_count && rc == 0; t++)
+  if (!region_lock_table(region, all ? NULL : &table, true))
+    return -1;
+  int rc = all ? 0 : reset_rows(region, table, row);
+  for (uint32_t t = 0; all && t < region->table_count && rc == 0; t++)
     if (region->tables[t].reset_offset != 0)
       rc = reset_rows(region, t, row);
-  return rc;
-}
-
-int region_reset(struct percore_region *region, uint32_t table, uint32_t row) {
-  if (!region_lock_rows(region))
-    return -1;
-  int rc = reset_tables(region, table, row);
   region_unlock(region);
   return rc;
-}
-
-int percore_reset(struct percore_region *region, uint32_t table, uint32_t row) {
-  if (table != PERCORE_ALL_TABLES && ++table == PERCORE_ALL_TABLES)
-    return region_failed(EINVAL);
-  return region_reset(region, table, row);
 }

@@ -186,7 +186,7 @@ uint32_t percore_row_add(struct percore_region *region, uint32_t t,
                          const char *name, uint64_t key) {
   uint32_t row = 0;
   struct padded_name padded;
-  if (!region_lock_table(region, &t))
+  if (!region_lock_table(region, &t, false))
     return 0;
   if (pad_name(&region->tables[t], name, key, &padded) &&
       add_named(region, t, &padded, &row) == 0)
@@ -218,7 +218,7 @@ static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key) {
-  if (!region_lock_table_rows(region, &table))
+  if (!region_lock_table(region, &table, true))
     return -1;
   struct padded_name padded;
   int rc = pad_name(&region->tables[table], name, key, &padded)
@@ -281,7 +281,7 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags) {
-  if (!region_lock_table_rows(region, &table))
+  if (!region_lock_table(region, &table, true))
     return -1;
   int rc = remove_row(region, table, row, flags);
   region_unlock(region);

@@ -6,70 +6,56 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "writer.h"
 
 #include "base/clock.h"
 #include "base/portable.h"
 
-/* Looking for a slot and taking it are one step, because threads of other
- * processes may take slots at the same time. */
-static bool take(struct percore_region *region, uint32_t s, bool exactly,
-                 uint32_t *taken) {
-  *taken = s;
-  return region_slot_take(region, s, exactly);
+/* For which core a thread attaches. */
+struct wish {
+  int core;
+  bool may_run;   /* its affinity does not exclude the core */
+  cpu_set_t cpus; /* its affinity; empty: unknown */
+};
+
+/* How well a slot suits a thread. A slot that has been used counts for its core
+ * for ever, because readers sum what it has. If the affinity excludes the core,
+ * either the thread will be pinned to the core later, or the core is wrong and
+ * the core's own slot should stay free for another thread. In the end, any slot
+ * will do, so that no count is lost. */
+enum rank { OWN, EXTRA_OF_CORE, UNUSED, OWN_EXCLUDED, EXTRA, OTHER, NONE };
+
+static enum rank rank_of(const struct percore_region *region, uint32_t s,
+                         const struct wish *wish) {
+  const struct region_slot *slot = &region->slots[s];
+  if (s < region->header.core_count && (int)s == wish->core)
+    return wish->may_run ? OWN : OWN_EXCLUDED;
+  if (s < region->header.core_count)
+    return wish->core != PERCORE_NO_CORE && s < CPU_SETSIZE &&
+                   CPU_ISSET((size_t)s, &wish->cpus)
+               ? OTHER
+               : NONE;
+  if (region_state(slot->generation) == REGION_FREE)
+    return UNUSED;
+  return slot->core == wish->core ? EXTRA_OF_CORE : EXTRA;
 }
 
-/* Takes an extra slot: one that counts for the core already, or else one that
- * has never been used, or else any, so that no count is lost. A slot that has
- * been used counts for its core for ever, because readers sum what it has. */
-enum extra { OF_CORE, UNUSED, ANY };
-static bool take_extra_slot(struct percore_region *region, int core,
-                            enum extra last, bool exactly, uint32_t *taken) {
-  const struct region_header *header = region->header;
-  for (enum extra pass = OF_CORE; pass <= last; pass++)
-    for (uint32_t s = header->core_count; s < header->slot_count; s++) {
-      const struct region_slot *slot = &region->slots[s];
-      bool unused = region_state(slot->generation) == REGION_FREE;
-      bool suits = pass == OF_CORE  ? !unused && slot->core == core
-                   : pass == UNUSED ? unused
-                                    : true;
-      if (!suits || !take(region, s, exactly, taken))
+/* Looking for a slot and taking it are one step, because threads of other
+ * processes may take slots at the same time. */
+static bool take_best(struct percore_region *region, const struct wish *wish,
+                      bool exactly, uint32_t *taken) {
+  for (enum rank rank = OWN; rank < NONE; rank++)
+    for (uint32_t s = 0; s < region->header.slot_count; s++) {
+      if (rank_of(region, s, wish) != rank ||
+          !region_slot_take(region, s, exactly))
         continue;
-      if (pass != UNUSED || region_state(slot->generation) == REGION_FREE)
+      *taken = s;
+      if (rank_of(region, s, wish) == rank)
         return true;
       region_slot_leave(region, s); /* another process has used it meanwhile */
     }
   return false;
-}
-
-/* Takes the slot of another core on which the thread may run, so that the
- * counts of a thread that is not pinned are not lost. */
-static bool take_other_core(struct percore_region *region,
-                            const cpu_set_t *cpus, bool exactly,
-                            uint32_t *taken) {
-  for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
-    if (CPU_ISSET((size_t)s, cpus) && take(region, s, exactly, taken))
-      return true;
-  return false;
-}
-
-/* Takes the core's own slot, or an extra slot. If a thread's affinity excludes
- * the core, it takes an extra slot of the core as long as one is free: either
- * the thread will be pinned to the core later, or the core is wrong and the
- * core's own slot should stay free for another thread. */
-static bool take_any_slot(struct percore_region *region, int core, bool may_run,
-                          const cpu_set_t *cpus, bool exactly,
-                          uint32_t *taken) {
-  if (core == PERCORE_NO_CORE)
-    return take_extra_slot(region, core, ANY, exactly, taken);
-  if (!may_run && take_extra_slot(region, core, UNUSED, exactly, taken))
-    return true;
-  return take(region, (uint32_t)core, exactly, taken) ||
-         take_extra_slot(region, core, ANY, exactly, taken) ||
-         take_other_core(region, cpus, exactly, taken);
 }
 
 /* Warns once per region, because programs that attach their threads before they
@@ -83,15 +69,7 @@ static void warn_of_affinity(struct percore_region *region, const char *name,
              "thread '%s' attaches for core %d, which its affinity excludes: "
              "it counts for core %d in an extra slot; pin the thread before it "
              "attaches, or pass PERCORE_THIS_CORE",
-             name != NULL ? name : "", core, core);
-}
-
-static void name_slot(struct region_slot *slot, const char *name) {
-  uint64_t words[REGION_SLOT_NAME_WORDS] = {0};
-  if (name != NULL)
-    memcpy(words, name, strnlen(name, sizeof(words) - 1));
-  for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++)
-    __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
+             name, core, core);
 }
 
 /* Prepares a slot block for a new owner, which continues the counts of the
@@ -105,8 +83,10 @@ static void begin_block(struct percore_slot_head *head) {
 }
 
 static void begin_slot(struct percore_region *region, uint32_t s, int core,
-                       const char *name) {
+                       const char name[8 * REGION_SLOT_NAME_WORDS]) {
   struct region_slot *slot = &region->slots[s];
+  uint64_t words[REGION_SLOT_NAME_WORDS];
+  memcpy(words, name, sizeof(words));
   region_begin_change(&slot->generation,
                       region_next_object(slot->generation, REGION_CHANGING));
   if (slot->core == -1)
@@ -115,7 +95,8 @@ static void begin_slot(struct percore_region *region, uint32_t s, int core,
   __atomic_store_n(&slot->tid, portable_gettid(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);
-  name_slot(slot, name);
+  for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++)
+    __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
   begin_block(region_block(region, s));
   region_end_change(&slot->generation, REGION_LIVE);
 }
@@ -140,32 +121,31 @@ static bool may_run_on(const struct percore_region *region, int core,
          CPU_ISSET((size_t)core, cpus);
 }
 
-/* `wanted` is the core that the caller of percore_attach passed. */
-static int attach(struct percore_region *region, const char *name, int core,
-                  int wanted, uint32_t *taken) {
+/* Gives a seat a slot. */
+static int seat_in(struct seat *seat, int core) {
+  struct percore_region *region = seat->region;
+  struct wish wish = {.core = core};
+  uint32_t s;
   if (core != PERCORE_NO_CORE &&
-      (core < 0 || (uint32_t)core >= region->header->core_count))
+      (core < 0 || (uint32_t)core >= region->header.core_count))
     return region_failed(EINVAL);
-  cpu_set_t cpus;
-  bool may_run = may_run_on(region, core, &cpus);
-  if (!may_run && wanted != PERCORE_THIS_CORE)
-    warn_of_affinity(region, name, core);
-  if (!take_any_slot(region, core, may_run, &cpus, false, taken) &&
-      !take_any_slot(region, core, may_run, &cpus, true, taken))
+  wish.may_run = may_run_on(region, core, &wish.cpus);
+  if (!wish.may_run && seat->wanted != PERCORE_THIS_CORE)
+    warn_of_affinity(region, seat->name, core);
+  if (!take_best(region, &wish, false, &s) &&
+      !take_best(region, &wish, true, &s))
     return region_failed(ENOSPC);
-  if (!region_places_make(region, *taken)) {
-    region_slot_leave(region, *taken);
-    return region_failed(ENOMEM);
+  bool is_first = region_state(region->slots[s].generation) == REGION_FREE;
+  if (is_first)
+    region_memory_prefer(region_block(region, s), region->header.block_stride);
+  if (!region_places_make(region, s) ||
+      (is_first && region_provide_slot_rows(region, s) != 0)) {
+    region_slot_leave(region, s);
+    return -1;
   }
-  if (region_state(region->slots[*taken].generation) == REGION_FREE) {
-    region_memory_prefer(region_block(region, *taken),
-                         region->header->block_stride);
-    if (region_provide_slot_rows(region, *taken) != 0) {
-      region_slot_leave(region, *taken);
-      return -1;
-    }
-  }
-  begin_slot(region, *taken, core, name);
+  begin_slot(region, s, core, seat->name);
+  seat->slot = s;
+  seat->handle.head = region_block(region, s);
   return 0;
 }
 
@@ -173,7 +153,7 @@ static int attach(struct percore_region *region, const char *name, int core,
  * processes, which also counts such threads; for another reason once for each
  * process. */
 static void refuse(struct percore_region *region, const char *name, int error) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   bool is_said = region->warned_refusal;
   if (error == ENOSPC)
     is_said = __atomic_fetch_add(&region->shared->attach_refused, 1,
@@ -188,8 +168,8 @@ static void refuse(struct percore_region *region, const char *name, int error) {
            "are %u threads and %u slots, %u of them extra)",
            region_count_threads(), header->slot_count,
            header->slot_count - header->core_count);
-  region_say(region, "the counts of thread '%s' are lost: %s",
-             name != NULL ? name : "", error == ENOSPC ? why : strerror(error));
+  region_say(region, "the counts of thread '%s' are lost: %s", name,
+             error == ENOSPC ? why : strerror(error));
 }
 
 /* ---------------------------------------------------------------------------
@@ -230,20 +210,10 @@ static void leave_seat(struct seat *seat) {
   __atomic_store_n(&seat->thread, 0, __ATOMIC_RELAXED);
 }
 
-/* Leaves the seats of threads that ended while they held the slot. */
-static void leave_ended(struct percore_region *region, uint32_t s) {
-  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
-    if (seat->slot == s)
-      leave_seat(seat);
-}
-
 /* Returns a seat that no thread holds. */
 static struct seat *free_seat(struct percore_region *region) {
   struct seat *seat = region->seats;
-  while (seat != NULL &&
-         (seat->is_of_parent ||
-          (seat->thread != 0 && !(seat->slot == SEAT_UNDECIDED &&
-                                  region_thread_has_ended(seat->tid)))))
+  while (seat != NULL && seat->thread != 0)
     seat = seat->next;
   if (seat != NULL)
     return seat;
@@ -261,12 +231,9 @@ static struct seat *take_seat(struct percore_region *region, const char *name,
   struct seat *seat = free_seat(region);
   if (seat == NULL)
     return NULL;
-  seat->tid = portable_gettid();
   seat->wanted = core;
   memset(seat->name, 0, sizeof(seat->name));
-  if (name != NULL)
-    memcpy(seat->name, name, strnlen(name, sizeof(seat->name) - 1));
-  seat->is_of_parent = false;
+  memcpy(seat->name, name, strnlen(name, sizeof(seat->name) - 1));
   seat->slot = SEAT_UNDECIDED;
   seat->handle.head = &region_undecided;
   __atomic_store_n(&seat->thread, region_thread_number(), __ATOMIC_RELAXED);
@@ -277,36 +244,27 @@ static struct seat *take_seat(struct percore_region *region, const char *name,
 static struct seat *same_seat(const struct percore_region *region,
                               const char *name, int core) {
   struct seat *seat = region->seats;
-  while (seat != NULL && (!is_own(seat) || seat->wanted != core ||
-                          strncmp(seat->name, name != NULL ? name : "",
-                                  sizeof(seat->name) - 1) != 0))
+  while (seat != NULL &&
+         (!is_own(seat) || seat->wanted != core ||
+          strncmp(seat->name, name, sizeof(seat->name) - 1) != 0))
     seat = seat->next;
   return seat;
-}
-
-static int seat_in(struct seat *seat, int core) {
-  uint32_t taken;
-  if (attach(seat->region, seat->name, core, seat->wanted, &taken) != 0)
-    return -1;
-  leave_ended(seat->region, taken);
-  seat->region->attached_here = true;
-  seat->slot = taken;
-  seat->handle.head = region_block(seat->region, taken);
-  return 0;
 }
 
 percore_slot_t percore_attach(struct percore_region *region, const char *name,
                               int core) {
   if (!region_lock(region))
     return (percore_slot_t){&region_no_seat(region)->handle};
+  if (name == NULL)
+    name = "";
   struct seat *seat = same_seat(region, name, core);
   int error = 0;
   if (seat == NULL) {
-    seat = take_seat(region, name, core);
-    errno = region_thread_is_ending() ? ECANCELED : 0;
-    if (seat == NULL || errno != 0 ||
+    if (region_thread_may_attach())
+      seat = take_seat(region, name, core);
+    if (seat == NULL ||
         (core != PERCORE_THIS_CORE && seat_in(seat, core) != 0)) {
-      error = seat != NULL ? errno : ENOMEM;
+      error = errno;
       refuse(region, name, error);
       if (seat != NULL)
         leave_seat(seat);
@@ -345,8 +303,7 @@ void region_decide(struct seat *seat) {
 percore_slot_t percore_this_slot(struct percore_region *region) {
   if (last_attached.region == region && region != NULL)
     return (percore_slot_t){&last_attached.seat->handle};
-  if (region == NULL || region->is_sink ||
-      (region->is_child && !region->inherit))
+  if (region == NULL || region->is_sink)
     return (percore_slot_t){&region_no_seat(region)->handle};
   struct seat *seat = first_seat(region);
   while (seat != NULL && !is_own(seat))
@@ -355,48 +312,20 @@ percore_slot_t percore_this_slot(struct percore_region *region) {
                       : (percore_slot_t){&region->no_seat.handle};
 }
 
-bool region_has_undecided(const struct percore_region *region) {
-  for (struct seat *seat = region->seats; seat != NULL; seat = seat->next)
-    if (seat->thread != 0 && seat->slot == SEAT_UNDECIDED &&
-        !region_thread_has_ended(seat->tid))
-      return true;
-  return false;
+bool region_is_attached(const struct percore_region *region) {
+  const struct seat *seat = region->seats;
+  while (seat != NULL &&
+         (seat->thread == 0 || seat->thread == REGION_OF_PARENT))
+    seat = seat->next;
+  return seat != NULL;
 }
 
-void region_seats_fork(struct percore_region *region) {
-  region->attached_here = false;
+bool region_seats_fork(struct percore_region *region) {
   for (struct seat *seat = region->seats; seat != NULL; seat = seat->next) {
-    seat->was = seat->is_of_parent ? seat->was : seat->slot;
     leave_seat(seat);
-    seat->is_of_parent = true;
+    seat->thread = REGION_OF_PARENT;
   }
-}
-
-/* The memory of the parent's slots is private in the child, and allocated when
- * the child counts in it. */
-static bool is_counted_in(const struct percore_region *region, uint32_t s) {
-  enum { PAGES = 1024 };
-  unsigned char resident[PAGES], any = 0;
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  size_t pages = region->block_stride / page;
-  if (pages > PAGES)
-    pages = PAGES;
-  if (mincore(region_block(region, s), pages * page, resident) != 0)
-    return false;
-  for (size_t i = 0; i < pages; i++)
-    any |= resident[i] & 1;
-  return any != 0;
-}
-
-const struct seat *region_lost_in_child(const struct percore_region *region) {
-  if (!region->is_child || region->attached_here)
-    return NULL;
-  for (const struct seat *seat = region->seats; seat != NULL; seat = seat->next)
-    if (seat->is_of_parent && seat->was < region->header->slot_count &&
-        region_slot_is_of_parent(region, seat->was) &&
-        is_counted_in(region, seat->was))
-      return seat;
-  return NULL;
+  return region_owners_fork(region);
 }
 
 void region_seats_free(struct percore_region *region) {
@@ -414,7 +343,7 @@ void region_seats_free(struct percore_region *region) {
 static void detach(struct seat *seat) {
   struct percore_region *region = seat->region;
   uint32_t s = seat->slot;
-  if (s < region->header->slot_count) {
+  if (s < region->header.slot_count) {
     percore_pass_(&seat->handle.head->quiescent);
     end_slot(region, s);
   }

@@ -45,7 +45,7 @@ static void say_why(char *reason, size_t size, const char *name,
                     const struct percore_options *options,
                     const struct region_fault *fault) {
   char why[REGION_FAULT_LINE];
-  const char *dir = options->runtime_dir, *instance = options->instance;
+  const char *instance = options->instance;
   if (name == NULL)
     name = "";
   if (fault->text[0] != '\0') {
@@ -57,7 +57,7 @@ static void say_why(char *reason, size_t size, const char *name,
   snprintf(reason, size,
            "region '%.50s%s%.30s' cannot be made in %.50s: %.40s; %.110s", name,
            has_instance ? "@" : "", has_instance ? instance : "",
-           dir != NULL ? dir : region_runtime_dir(), strerror(fault->error),
+           options->runtime_dir, strerror(fault->error),
            advice_for(fault->error));
 }
 
@@ -131,7 +131,8 @@ bool region_rows_refused(char *text, size_t size,
 /* Describes what the region has refused. */
 static void say_refusals(const struct percore_region *region, char *text,
                          size_t size) {
-  const struct region_header *header = region->header, *shared = region->shared;
+  const struct region_header *header = &region->header,
+                             *shared = region->shared;
   uint64_t by = shared->postponed_by;
   struct region_refusals refusals = {
       .attaches = shared->attach_refused,
@@ -146,14 +147,16 @@ static void say_refusals(const struct percore_region *region, char *text,
   if (region_slots_refused(text, size, &refusals) ||
       region_rows_refused(text, size, &refusals))
     return;
-  const struct seat *seat = region_lost_in_child(region);
-  if (seat != NULL) {
-    snprintf(text, size,
-             "counts of thread '%s' are lost: this child of fork(2) counts "
-             "with what its parent attached: call percore_attach in the child",
-             seat->name);
-    return;
-  }
+  for (uint32_t s = 0; s < header->slot_count; s++)
+    if (!region_is_attached(region) && region_slot_is_lost(region, s)) {
+      memcpy(refusals.name, region->slots[s].name, sizeof(refusals.name));
+      snprintf(text, size,
+               "counts of thread '%s' are lost: this child of fork(2) counts "
+               "with what its parent attached: call percore_attach in the "
+               "child",
+               refusals.name);
+      return;
+    }
   snprintf(text, size, "%s",
            region->is_full ? "there is no memory for more rows or threads: the "
                              "file system of the runtime directory is full; "
@@ -164,14 +167,10 @@ static void say_refusals(const struct percore_region *region, char *text,
 static struct percore_region_status status_of(struct percore_region *region) {
   if (region == NULL || region->is_sink)
     return region != NULL ? region->failure : region_sink.failure;
-  if (!region_lock(region))
-    return (struct percore_region_status){
-        .error = ENODEV,
-        .reason = "the region belongs to the parent process; create another "
-                  "region in this process"};
+  (void)region_lock(region);
   struct percore_region_status status = {
       .served = 1,
-      .slots = region->header->slot_count,
+      .slots = region->header.slot_count,
       .slots_attached = region_attached_slots(region),
       .attaches_refused = region->shared->attach_refused,
       .adds_refused = count_refused_adds(region),

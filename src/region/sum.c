@@ -41,7 +41,7 @@ bool region_row_sum(const struct percore_region *region,
       add(region, consistent ? single - 1 : NULL, single, table->columns);
   if (table->storage != PERCORE_PER_CORE)
     return whole;
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+  for (uint32_t s = 0; s < region->header.slot_count; s++) {
     if (region_state(region->slots[s].generation) == REGION_FREE)
       continue;
     const struct percore_slot_head *head = region_block(region, s);

@@ -95,7 +95,6 @@ struct region_reader {
   pid_t pid;         /* in this pid namespace; 0 if not visible */
   bool left;         /* nobody can write to the view's file any more */
   bool ended;        /* the producer that left had called percore_destroy */
-  uint64_t producer; /* number of the view's producer */
   struct region_fault fault;
   char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */
 };

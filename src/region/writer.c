@@ -20,42 +20,27 @@ bool region_lock(struct percore_region *region) {
     return false;
   pthread_mutex_lock(&region->mutex);
   region->room = 0;
-  if (!region->is_child || region->inherit)
-    return true;
-  pthread_mutex_unlock(&region->mutex);
-  return false;
+  return true;
 }
 
 void region_unlock(struct percore_region *region) {
   pthread_mutex_unlock(&region->mutex);
 }
 
-bool region_lock_rows(struct percore_region *region) {
+bool region_lock_table(struct percore_region *region, uint32_t *table,
+                       bool changes_rows) {
   if (!region_lock(region))
     return false;
-  if (!region->is_child)
+  if (changes_rows && region->is_child)
+    errno = EPERM;
+  else if (table == NULL)
     return true;
+  else if (*table >= region->table_count - 1)
+    errno = EINVAL;
+  else
+    return ++*table > 0;
   region_unlock(region);
-  errno = EPERM;
   return false;
-}
-
-static bool find_table(struct percore_region *region, uint32_t *table) {
-  if (*table < region->table_count - 1) {
-    ++*table;
-    return true;
-  }
-  region_unlock(region);
-  errno = EINVAL;
-  return false;
-}
-
-bool region_lock_table(struct percore_region *region, uint32_t *table) {
-  return region_lock(region) && find_table(region, table);
-}
-
-bool region_lock_table_rows(struct percore_region *region, uint32_t *table) {
-  return region_lock_rows(region) && find_table(region, table);
 }
 
 /* fprintf would take 8 KiB of stack, because stderr has no buffer. */
@@ -75,13 +60,9 @@ void region_say(const struct percore_region *region, const char *format, ...) {
 }
 
 void region_pause(void) {
-  struct timespec until;
+  struct timespec left = {.tv_nsec = 1000000};
   NOT_CANCELLED;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += 1000000;
-  until.tv_sec += until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+  while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
     ;
 }
 

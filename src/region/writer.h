@@ -52,11 +52,9 @@ struct grace {
   struct grace_slot *slots;
 };
 
-/* A thread of this process that holds a slot; 0: none does. */
-struct slot_holder {
-  uint64_t thread;
-  int tid;
-};
+/* Instead of the number of a thread: this is a forked child, and a thread of
+ * its parent held the slot or the seat. */
+#define REGION_OF_PARENT UINT64_MAX
 
 /* What a thread holds: a slot, or the right to one (slot.c). Seats are not
  * freed before the region, because handles point to them. */
@@ -64,12 +62,9 @@ struct seat {
   struct percore_seat_ handle;
   struct percore_region *region;
   uint64_t thread; /* the number of the thread; 0: free */
-  pid_t tid;
-  uint32_t slot; /* or one of the following */
-  int wanted;    /* the core passed to percore_attach */
+  uint32_t slot;   /* or one of the following */
+  int wanted;      /* the core passed to percore_attach */
   char name[8 * REGION_SLOT_NAME_WORDS];
-  bool is_of_parent; /* this is a forked child: nobody takes it again */
-  uint32_t was;      /* the slot that it had in the parent */
   struct seat *next;
 };
 #define SEAT_SINK UINT32_MAX
@@ -82,34 +77,31 @@ struct percore_region {
   unsigned char *map;
   unsigned char *again; /* with inherit: a second mapping; see owner.c */
   uint64_t size;
-  uint64_t page_size;
-  bool is_sink; /* only no_seat, quiet and failure are set */
+  /* It has no memory that a reader sees: it could not be created, and only
+   * no_seat, quiet and failure are set; or this process is a child without
+   * `inherit`. */
+  bool is_sink;
   bool quiet;
   bool numbers_cores;                   /* the application numbers the cores */
   bool inherit;                         /* children of fork count in it */
-  bool is_whole;                        /* all of its memory is allocated */
   struct percore_region_status failure; /* why it is a sink */
-  struct region_header *header;
+  struct region_header header;
   struct region_table *tables;
   struct region_field *fields;
   char *strings;
   struct region_header *shared; /* in the region: for the live members */
   struct region_slot *slots;
   uint32_t table_count; /* includes `core` */
-  uint64_t block_stride;
-  struct seat no_seat; /* of threads without a slot */
+  struct seat no_seat;  /* of threads without a slot */
   /* Guarded by the mutex. */
-  /* This process is a child of the producer. With `inherit` it counts in the
-   * region; otherwise the memory is a sink. */
-  bool is_child;
+  bool is_child; /* this process is a child of the producer and counts in it */
   /* See owner.c. */
   uint64_t *owners;
   size_t owners_size;
-  struct slot_holder *holders;
+  uint64_t *holders; /* the number of the thread that holds a slot */
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
-  bool attached_here;  /* a thread of this process attached after a fork */
   bool warned_refusal; /* an attach failed, though not for want of a slot */
   struct table_state *state;
   struct seat *seats; /* read without the mutex: by percore_this_slot */
@@ -117,7 +109,7 @@ struct percore_region {
    * each table. Those of a slot are made when a thread takes it. */
   struct percore_place_ **places;
   struct grace grace;
-  uint64_t *sums, *cells; /* for sum.c: room for the longest row */
+  uint64_t *sums, *cells; /* for sum.c: room for a row each */
   uint64_t room;          /* free memory, as far as the present call knows */
   bool is_full;           /* the file system had no room at the last try */
   /* Guarded by the mutex of the list of regions. */
@@ -135,7 +127,7 @@ static inline void *region_at(const struct percore_region *region,
 
 static inline uint64_t region_block_offset(const struct percore_region *region,
                                            uint32_t slot) {
-  return region->header->blocks_offset + slot * region->header->block_stride;
+  return region->header.blocks_offset + slot * region->header.block_stride;
 }
 
 static inline struct percore_slot_head *
@@ -223,15 +215,12 @@ static inline bool region_row_is_live(const struct percore_region *region,
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Like region_lock, but returns false with EPERM in a child, which must not
- * change rows. */
-bool region_lock_rows(struct percore_region *region);
-
-/* Like region_lock and region_lock_rows, but also convert the application's
- * index of a table to the index in the directory, where `core` is 0. Return
- * false with EINVAL if the table does not exist. */
-bool region_lock_table(struct percore_region *region, uint32_t *table);
-bool region_lock_table_rows(struct percore_region *region, uint32_t *table);
+/* Like region_lock, but also returns false with EPERM in a child, which must
+ * not change rows, and with EINVAL if the table does not exist. Converts the
+ * application's index of the table to that in the directory, where `core` is 0.
+ * NULL: all tables. */
+bool region_lock_table(struct percore_region *region, uint32_t *table,
+                       bool changes_rows);
 
 /* Writes a line to stderr, unless the region is quiet. */
 __attribute__((format(printf, 2, 3))) void
@@ -251,20 +240,18 @@ uint64_t region_tsc_hz(void);
 
 int region_owners_init(struct percore_region *region);
 
-/* True if the calling thread ends, and nothing would give its slots back. */
-bool region_thread_is_ending(void);
-
-/* True if a thread of this process has ended, perhaps without the handler of
- * its key. */
-bool region_thread_has_ended(pid_t tid);
+/* Makes sure that the calling thread gives its slots and seats back when it
+ * ends. Returns false with errno if it does not: ENOMEM, or ECANCELED if it
+ * ends already. */
+bool region_thread_may_attach(void);
 
 /* In a forked child: turns the slots of the parent's threads into sinks, which
  * their handles still reach. Returns false if this fails. */
 bool region_owners_fork(struct percore_region *region);
 
-/* Takes a slot for the calling thread. Returns false if a thread holds it that
- * has not ended. `exactly` also finds threads that have ended without a trace,
- * and takes those of the parent. region_slot_leave gives it back. */
+/* Takes a slot for the calling thread. Returns false if another thread holds
+ * it. With `inherit`, `exactly` also takes those of the parent's threads and of
+ * processes whose pid says nothing. region_slot_leave gives it back. */
 bool region_slot_take(struct percore_region *region, uint32_t s, bool exactly);
 void region_slot_leave(struct percore_region *region, uint32_t s);
 
@@ -274,10 +261,10 @@ uint64_t region_thread_number(void);
 
 /* True if the calling thread holds the slot. */
 bool region_slot_is_own(const struct percore_region *region, uint32_t s);
-/* True if a thread of this process holds it. */
-bool region_slot_is_held_here(const struct percore_region *region, uint32_t s);
 /* True if a thread of the parent held it when this process was forked. */
 bool region_slot_is_of_parent(const struct percore_region *region, uint32_t s);
+/* True if this process counts in such a slot, without having attached. */
+bool region_slot_is_lost(const struct percore_region *region, uint32_t s);
 /* True if a thread of any process holds it. */
 bool region_slot_has_owner(const struct percore_region *region, uint32_t s);
 
@@ -350,11 +337,6 @@ void region_row_begin_single(struct percore_region *region, uint32_t table);
 /* Sets the gauges and states of a slot to 0. */
 void region_clear_gauges(struct percore_region *region, uint32_t slot);
 
-/* reset.c: like percore_reset, but the table is an index in the directory.
- * Returns 0, or -1 with errno.
- */
-int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
-
 /* poll.c */
 
 /* Begins to account for the time of a slot's thread. */
@@ -383,16 +365,12 @@ void region_decide(struct seat *seat);
 /* Detaches the calling thread from a region, which must be locked. */
 void region_detach_own(struct percore_region *region);
 
-/* True if a thread that may still run holds a seat without a slot. */
-bool region_has_undecided(const struct percore_region *region);
+/* True if a thread of this process holds a seat. */
+bool region_is_attached(const struct percore_region *region);
 
-/* In a forked child that counts in the region: makes the seats of the parent's
- * threads sinks. */
-void region_seats_fork(struct percore_region *region);
-
-/* In such a child: returns a seat of the parent that the child uses to count
- * without having attached a thread, or NULL if it uses none. */
-const struct seat *region_lost_in_child(const struct percore_region *region);
+/* In a forked child that counts in the region: makes the seats and slots of the
+ * parent's threads sinks. Returns false if this fails. */
+bool region_seats_fork(struct percore_region *region);
 void region_seats_free(struct percore_region *region);
 
 /* Makes percore_this_slot forget the slot. */

@@ -1,7 +1,6 @@
 #include "arguments.h"
 
 #include "base/core_set.h"
-#include "target.h"
 #include "text.h"
 #include "tool.h"
 
@@ -204,62 +203,4 @@ int arguments_read(const struct command *command, int argc, char **argv,
     return say_usage(command->name, "unexpected argument '%s'",
                      argv[optind + command->words_max]);
   return -1;
-}
-
-/* ---------------------------------------------------------------------------
- * Completion
- */
-
-/* If `word` is an option that takes its value from the next word, returns the
- * option, otherwise NULL. */
-static const struct argument *waiting_for_value(const struct command *command,
-                                                const char *word) {
-  const struct argument *argument;
-  for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++)
-    if (argument->type != ARGUMENT_FLAG &&
-        ((strncmp(word, "--", 2) == 0 &&
-          strcmp(word + 2, argument->name) == 0) ||
-         (word[0] == '-' && word[1] == argument->letter && word[2] == '\0')))
-      return argument;
-  return NULL;
-}
-
-static void complete_word(const struct command *command, const char *before,
-                          const char *word) {
-  const struct argument *argument = waiting_for_value(command, before);
-  if (argument != NULL) {
-    for (int i = 0; argument->choice != NULL && argument->choice(i) != NULL;
-         i++)
-      puts(argument->choice(i));
-    return;
-  }
-  if (word[0] != '-') {
-    if (command->takes_region)
-      listing_print();
-    return;
-  }
-  for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++)
-    printf("--%s\t%s\n", argument->name, argument->help);
-}
-
-const struct command *command_find(const struct command *const *commands,
-                                   size_t len, const char *name) {
-  for (size_t i = 0; i < len; i++)
-    if (strcmp(commands[i]->name, name) == 0)
-      return commands[i];
-  return NULL;
-}
-
-void arguments_complete(const struct command *const *commands, size_t len,
-                        char **words, int count) {
-  if (count <= 1) {
-    for (size_t i = 0; i < len; i++)
-      printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
-    return;
-  }
-  const struct command *command = command_find(commands, len, words[0]);
-  if (command == NULL)
-    return;
-  const char *before = count > 2 ? words[count - 2] : "";
-  complete_word(command, before, words[count - 1]);
 }

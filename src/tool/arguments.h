@@ -1,6 +1,5 @@
 /* arguments: describes a subcommand and its options in one table, which is used
- * to parse the command line, to print --help, and to complete words in a shell.
- */
+ * to parse the command line and to print --help, which shells complete from. */
 #ifndef PERCORE_ARGUMENTS_H
 #define PERCORE_ARGUMENTS_H
 
@@ -39,8 +38,7 @@ struct command {
   size_t arguments_len;
   const void *defaults; /* a struct of options, in which the others are set */
   size_t options_size;
-  int words_max;     /* arguments other than options: 0 or 1 */
-  bool takes_region; /* for completion: an argument may be a region */
+  int words_max; /* arguments other than options: 0 or 1 */
   /* Runs the subcommand on this machine. `word` is its argument, or NULL.
    * Returns the exit status. */
   int (*run)(void *options, const char *word, struct machine *machine);
@@ -78,21 +76,11 @@ struct command {
   ARGUMENT(options, count, 'n', "count", ARGUMENT_WHOLE, "N",                  \
            "end after N tables", .min = 1, .max = 1e15)
 
-/* Returns the command with this name, or NULL. */
-const struct command *command_find(const struct command *const *commands,
-                                   size_t len, const char *name);
-
 /* Parses the options into *options, and leaves the other arguments in
  * argv[optind] to argv[argc - 1]. Returns -1 if the command should run,
  * otherwise the exit status (after --help, --version, or an error message). */
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options);
-
-/* Prints the candidates for completing the last word, one per line, some
- * followed by a tab and a description. `words` are the words after `percore`.
- * The shell drops candidates that do not begin with the last word. */
-void arguments_complete(const struct command *const *commands, size_t len,
-                        char **words, int count);
 
 /* Prints `left` in a column of `left_width` characters, and `right` next to it,
  * wrapped at the end of the line. */

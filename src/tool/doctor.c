@@ -7,7 +7,6 @@
 #include "cycles/core.h"
 #include "cycles/cpuidle.h"
 #include "doctor.h"
-#include "latency_limit.h"
 #include "poller/poller.h"
 #include "target.h"
 #include "text.h"
@@ -16,7 +15,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/magic.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,13 +83,6 @@ bool doctor_has_source(const struct doctor *doctor) {
 /* ---------------------------------------------------------------------------
  * Sources
  */
-
-bool doctor_may_count(const struct doctor *doctor,
-                      unsigned long long capabilities) {
-  /* Above level 0, counting the events of a whole core needs CAP_PERFMON. */
-  return (capabilities & (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)) != 0 ||
-         (doctor->has_paranoid && doctor->paranoid <= 0);
-}
 
 static bool any_is_chosen(const struct doctor *doctor) {
   for (int source = 0; source < SOURCES; source++)
@@ -167,15 +158,6 @@ static struct engine *try_sources(struct doctor *doctor, int *status) {
 #define MACHINE "machine"
 #define POLLED_MIN 0.05 /* share of idle time */
 
-/* Reads the first line of a file. Returns "" if it cannot be read. */
-static char *read_line(const struct machine *machine, const char *path,
-                       char text[FACT_SIZE]) {
-  if (machine->read_file(machine->context, path, text, FACT_SIZE) < 0)
-    text[0] = '\0';
-  text[strcspn(text, "\n")] = '\0';
-  return text;
-}
-
 void check_proc_stat(struct doctor *doctor) {
   if (doctor->machine->is_fuse(doctor->machine->context, "/proc/stat"))
     doctor_say(doctor, MACHINE, "/proc/stat", VERDICT_MISSING,
@@ -205,24 +187,6 @@ void check_polling(struct doctor *doctor, int core) {
                core, never_halts ? 100 : 100 * (double)polled_ns / whole_ns);
 }
 
-static void check_latency_limit(struct doctor *doctor, int core) {
-  struct latency_limit limit;
-  latency_limit_read(&limit, "", core);
-  if (limit.us < INFINITY)
-    doctor_say(
-        doctor, MACHINE, "idle states", VERDICT_NOTE,
-        "percore wake says what each idle state costs",
-        "core %d does not use those with an exit latency above %g us: %s", core,
-        limit.us, limit.text);
-}
-
-static void note_pmu(const char *name, void *argument) {
-  struct doctor *doctor = argument;
-  doctor->core_pmu |=
-      strcmp(name, "cpu") == 0 || strncmp(name, "cpu_", 4) == 0 ||
-      strncmp(name, "armv", 4) == 0 || strncmp(name, "apple_", 6) == 0;
-}
-
 static void check_machine(struct doctor *doctor, const struct engine *engine) {
   const struct topology *topology = engine_topology(engine);
   if (engine_softirq_is_idle(engine))
@@ -233,7 +197,6 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
                "idle misses it");
   check_proc_stat(doctor);
   check_polling(doctor, core_set_next(&topology->online, -1));
-  check_latency_limit(doctor, core_set_next(&topology->online, -1));
 }
 
 /* ---------------------------------------------------------------------------
@@ -328,17 +291,11 @@ void check_regions(struct doctor *doctor) {
  * perhaps "; advice". */
 static void say_poller(void *context, enum journal_level level,
                        const char *line) {
+  const char *advice = strstr(line, "; ");
   (void)level;
-  const char *at = strstr(line, " at "), *advice = strstr(line, "; ");
-  size_t skipped = strlen("poller ");
-  char name[FACT_SIZE];
-  if (at == NULL)
-    return; /* it is not about a socket */
-  snprintf(name, sizeof(name), "%.*s", (int)(at - line - (long)skipped),
-           line + skipped);
-  doctor_say(context, "pollers", name, VERDICT_NOTE,
+  doctor_say(context, "pollers", "socket", VERDICT_NOTE,
              advice != NULL ? advice + 2 : NULL, "%.*s",
-             (int)strcspn(at + 4, ";"), at + 4);
+             (int)strcspn(line, ";"), line);
 }
 
 /* Asks at the usual places, as collectd does with UsualPlaces. */
@@ -358,19 +315,13 @@ void check_pollers(struct doctor *doctor) {
 
 /* Reads what several checks need. */
 static void look(struct doctor *doctor) {
-  const struct machine *machine = doctor->machine;
   const struct group *group = getgrnam("percore");
-  char line[FACT_SIZE], *end;
+  char line[16];
   doctor->group = group != NULL ? (long)group->gr_gid : -1;
-  rights_read(&doctor->rights, doctor->proc, "self", doctor->group);
-  machine->list_directory(machine->context, "/sys/bus/event_source/devices",
-                          note_pmu, doctor);
-  doctor->has_mperf =
-      read_line(machine, "/sys/bus/event_source/devices/msr/events/mperf",
-                line)[0] != '\0';
-  read_line(machine, "/proc/sys/kernel/perf_event_paranoid", line);
-  doctor->paranoid = strtol(line, &end, 10);
-  doctor->has_paranoid = end != line;
+  doctor->paranoid = machine_read(doctor->machine, line, sizeof(line),
+                                  "/proc/sys/kernel/perf_event_paranoid") > 0
+                         ? strtol(line, NULL, 10)
+                         : 1;
 }
 
 /* Runs all checks. Returns 0 or -errno. */

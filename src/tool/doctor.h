@@ -4,7 +4,6 @@
 #ifndef PERCORE_DOCTOR_H
 #define PERCORE_DOCTOR_H
 
-#include "base/process.h"
 #include "cycles/engine.h"
 #include "json.h"
 
@@ -32,12 +31,8 @@ struct doctor {
 
   int cores_online;
   struct source_facts source[SOURCES];
-  bool core_pmu;
-  bool has_mperf; /* the PMU msr provides the event mperf */
-  bool has_paranoid;
-  long paranoid;        /* kernel.perf_event_paranoid */
-  long group;           /* gid of the group percore; -1 if there is none */
-  struct rights rights; /* of this process */
+  long paranoid; /* kernel.perf_event_paranoid */
+  long group;    /* gid of the group percore; -1 if there is none */
 };
 
 /* VERDICT_MISSING: without it, loads or regions of this host are not
@@ -50,10 +45,6 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
                 enum verdict verdict, const char *advice, const char *format,
                 ...) __attribute__((format(printf, 6, 7)));
 
-/* True if a process with these capabilities may count perf events of a whole
- * core. */
-bool doctor_may_count(const struct doctor *doctor,
-                      unsigned long long capabilities);
 bool doctor_has_source(const struct doctor *doctor);
 
 /* The checks. check_machine asks the engine that chose the sources. */
@@ -67,11 +58,5 @@ void check_collectd(struct doctor *doctor);
 /* Returns the first thing that is missing as a line, or "" if nothing is. Does
  * not try the sources. The caller frees it; NULL if out of memory. */
 char *doctor_line(const struct machine *machine);
-
-/* Capability bits, defined here because older versions of linux/capability.h
- * lack CAP_PERFMON. */
-#define CAPABILITY_DAC_OVERRIDE (1ULL << 1)
-#define CAPABILITY_SYS_ADMIN (1ULL << 21)
-#define CAPABILITY_PERFMON (1ULL << 38)
 
 #endif

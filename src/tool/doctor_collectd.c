@@ -5,6 +5,8 @@
  * one that is neither root's nor the caller's, or is in another user namespace,
  * doctor says only that it is there. Nothing that a process has chosen, such as
  * its arguments, becomes part of advice. */
+#include "base/bpf.h"
+#include "base/file.h"
 #include "doctor.h"
 #include "region/layout.h"
 #include "text.h"
@@ -24,6 +26,14 @@
  * Processes
  */
 
+/* From /proc/PID/status. */
+struct rights {
+  long parent;
+  unsigned uid, real_uid; /* effective, real; -1: unknown */
+  unsigned long long capabilities;
+  bool in_group; /* a member of the group percore */
+};
+
 struct collectd {
   char pid[32];
   struct rights rights;
@@ -32,6 +42,31 @@ struct collectd {
    * read. */
   enum { PLUGIN_UNKNOWN, PLUGIN_ABSENT, PLUGIN_LOADED } plugin;
 };
+
+static void read_rights(struct rights *rights, const struct doctor *doctor,
+                        const char *pid) {
+  char status[8192];
+  *rights = (struct rights){.uid = (unsigned)-1, .real_uid = (unsigned)-1};
+  file_read(status, sizeof(status), "%s/%s/status", doctor->proc, pid);
+  for (char *line, *rest = status; (line = strsep(&rest, "\n")) != NULL;) {
+    sscanf(line, "PPid: %ld", &rights->parent);
+    sscanf(line, "Uid: %u %u", &rights->real_uid, &rights->uid);
+    sscanf(line, "CapEff: %llx", &rights->capabilities);
+    /* The second number in the line is the effective group. */
+    unsigned effective;
+    if (sscanf(line, "Gid: %*u %u", &effective) == 1)
+      rights->in_group |= doctor->group == (long)effective;
+    if (strncmp(line, "Groups:", 7) != 0 || doctor->group < 0)
+      continue;
+    char *end;
+    for (char *list = line + 7;; list = end) { /* "4 27 1000 " */
+      long number = strtol(list, &end, 10);
+      if (end == list)
+        break;
+      rights->in_group |= number == doctor->group;
+    }
+  }
+}
 
 static bool is_ours(unsigned uid) { return uid == 0 || uid == geteuid(); }
 
@@ -67,17 +102,17 @@ static void read_map(struct collectd *collectd, const char *proc) {
  * has not executed its program yet. */
 static bool read_process(struct collectd *collectd, const struct doctor *doctor,
                          const char *pid) {
-  char name[32], parent[32], line[2];
+  char name[32], line[2];
   *collectd = (struct collectd){0};
-  process_read(name, sizeof(name), doctor->proc, pid, "comm");
+  file_read(name, sizeof(name), "%s/%s/comm", doctor->proc, pid);
   if (strtol(pid, NULL, 10) <= 0 || strcmp(name, "collectd\n") != 0)
     return false;
   snprintf(collectd->pid, sizeof(collectd->pid), "%.31s", pid);
-  rights_read(&collectd->rights, doctor->proc, pid, doctor->group);
-  snprintf(parent, sizeof(parent), "%ld", collectd->rights.parent);
-  process_read(name, sizeof(name), doctor->proc, parent, "comm");
+  read_rights(&collectd->rights, doctor, pid);
+  file_read(name, sizeof(name), "%s/%ld/comm", doctor->proc,
+            collectd->rights.parent);
   if (strcmp(name, "collectd\n") == 0 ||
-      process_read(line, sizeof(line), doctor->proc, pid, "cmdline") == 0)
+      file_read(line, sizeof(line), "%s/%s/cmdline", doctor->proc, pid) == 0)
     return false;
   collectd->is_foreign = is_foreign(doctor, collectd);
   if (!collectd->is_foreign)
@@ -127,14 +162,23 @@ static void check_loaded(struct doctor *doctor,
                is_loaded ? "" : "not ");
 }
 
+static bool has(const struct rights *rights, int capability) {
+  return (rights->capabilities >> capability & 1) != 0;
+}
+
+/* Above level 0 of perf_event_paranoid, counting the events of a whole core
+ * needs CAP_PERFMON. */
 static void check_rights_of(struct doctor *doctor,
                             const struct collectd *collectd) {
   const struct rights *rights = &collectd->rights;
-  bool counts = doctor_may_count(doctor, rights->capabilities);
-  bool reads = rights->in_group ||
-               (rights->uid == 0 &&
-                (rights->capabilities & CAPABILITY_DAC_OVERRIDE) != 0);
-  if (doctor->has_mperf || doctor->core_pmu)
+  bool counts = has(rights, CAP_PERFMON) || has(rights, CAP_SYS_ADMIN) ||
+                doctor->paranoid <= 0;
+  bool reads =
+      rights->in_group || (rights->uid == 0 && has(rights, CAP_DAC_OVERRIDE));
+  bool any = false; /* counter works here */
+  for (int source = 0; source < SOURCES; source++)
+    any |= source_is_counter(source) && doctor->source[source].is_available;
+  if (any)
     doctor_say(doctor, COLLECTD, "counters",
                VERDICT_NOTE, /* because Source may be "idle" */
                counts ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
@@ -152,8 +196,8 @@ static void find_directory(char path[FACT_SIZE], const struct doctor *doctor,
                            const struct collectd *collectd) {
   static char environment[1 << 16];
   static const char name[] = "PERCORE_RUNTIME_DIR=";
-  size_t length = process_read(environment, sizeof(environment), doctor->proc,
-                               collectd->pid, "environ");
+  size_t length = file_read(environment, sizeof(environment), "%s/%s/environ",
+                            doctor->proc, collectd->pid);
   snprintf(path, FACT_SIZE, "%s", REGION_RUNTIME_DIR);
   for (const char *word = environment; word < environment + length;
        word += strlen(word) + 1)

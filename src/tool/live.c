@@ -84,10 +84,8 @@ static bool measure(struct live *live) {
 
 static const char *first_line(const struct live *live) {
   if (live->helps)
-    return live->face->order != NULL
-               ? "q quits, space pauses, < and > sort by another column, r "
-                 "reverses, h hides this"
-               : "q quits, space pauses, h hides this";
+    return "q quits, space pauses, < and > sort by another column, r reverses, "
+           "h hides this";
   return live->paused ? "paused; the space bar continues" : live->newest;
 }
 
@@ -152,6 +150,7 @@ static bool begin_keys(struct live *live) {
   if (!live->reads_keys)
     live->cooked = raw;
   raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+  raw.c_lflag |= NOFLSH; /* Ctrl-C does not cut a page */
   raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
   raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE; /* see leave */
   live->reads_keys = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
@@ -181,8 +180,7 @@ static void obey(struct live *live, char key) {
     live->paused = !live->paused;
   else if (key == 'r')
     live->view.reverse = !live->view.reverse;
-  else if ((key == '<' || key == '>') && live->face->order != NULL &&
-           live->figures != NULL)
+  else if ((key == '<' || key == '>') && live->figures != NULL)
     live->view.sort =
         live->face->order(live->figures, live->view.sort, key == '>');
 }

@@ -30,8 +30,7 @@ struct live_face {
   int (*table)(FILE *out, const void *figures, struct screen screen);
   int (*json)(FILE *out, const void *figures);
   /* Returns the order (screen.sort) that follows an order or, unless
-   * `forwards`, precedes it. The pointer is NULL if the table cannot be sorted.
-   */
+   * `forwards`, precedes it. */
   size_t (*order)(const void *figures, size_t order, bool forwards);
 };
 

@@ -27,7 +27,7 @@ struct load_options {
   uint64_t count;        /* number of tables; 0: no limit */
   struct core_set cores; /* empty: all */
   const char *source;
-  bool json, compare, publish, time;
+  bool json, publish, time;
   bool all; /* percore without a command: regions and the doctor's line, too */
 };
 
@@ -45,8 +45,6 @@ static const struct argument arguments[] = {
     ARGUMENT_JSON(struct load_options),
     ARGUMENT(struct load_options, time, 't', "time", ARGUMENT_FLAG, NULL,
              "also show user, system, irq and softirq time"),
-    ARGUMENT(struct load_options, compare, 'm', "compare", ARGUMENT_FLAG, NULL,
-             "show the methods of other tools side by side"),
     ARGUMENT(struct load_options, publish, 'p', "publish", ARGUMENT_FLAG, NULL,
              "publish the loads as the region board, for percore pick and "
              "programs"),
@@ -89,13 +87,12 @@ static struct engine_options engine_options(const struct load_options *options,
   return engine;
 }
 
-/* Notices only repeat what the table shows about sources and methods, unless
- * the user has named a source that is not used. */
+/* Notices only repeat what the table shows about sources, unless the user has
+ * named a source that is not used. */
 static enum journal_level journal_level(const struct load_options *options) {
   enum source_kind source = SOURCE_AUTO;
   source_parse(&source, options->source);
-  return source_is_counter(source) && !options->compare ? JOURNAL_NOTICE
-                                                        : JOURNAL_WARNING;
+  return source_is_counter(source) ? JOURNAL_NOTICE : JOURNAL_WARNING;
 }
 
 /* Returns the length of the windows from which the minimum and the maximum load
@@ -159,14 +156,6 @@ static const struct live_face face = {
     .order = load_table_order,
 };
 
-static const struct live_face compare_face = {
-    .command = COMMAND,
-    .waiting = "Testing the sources; the first loads take a few seconds.",
-    .next = next,
-    .table = compare_table_write,
-    .json = compare_json_write,
-};
-
 #define BOARD_INTERVAL_MAX_NS UINT64_C(60000000000)
 
 /* The board that this command writes. If it writes none, it reads the board of
@@ -226,8 +215,7 @@ static void warn(void *context, enum journal_level level, const char *line) {
 
 static int load_run(const struct load_options *options,
                     struct machine *machine) {
-  struct live *live =
-      live_open(options->compare ? &compare_face : &face, options->json);
+  struct live *live = live_open(&face, options->json);
   struct journal journal = live_journal(live, journal_level(options));
   const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {
@@ -236,7 +224,6 @@ static int load_run(const struct load_options *options,
       .any_source = strcmp(options->source, "auto") == 0};
   struct sampler_options sampler_options = {
       .engine = engine_options(options, machine, journal),
-      .figures = {.cstates = options->compare},
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
       .sample_interval_ns = sample_interval_ns(options->interval_s),
       .from_start = true,
@@ -265,8 +252,6 @@ static int load_run(const struct load_options *options,
 static int load_main(void *given, const char *word, struct machine *machine) {
   struct load_options *options = given;
   (void)word;
-  if (options->time && options->compare)
-    return say_usage(COMMAND, "--time cannot be used with --compare");
   int status = load_check_cores(COMMAND, options->cores, machine);
   if (status != TOOL_OK)
     return status;

@@ -36,8 +36,4 @@ size_t load_table_order(const void *page, size_t order, bool forwards);
 /* Writes the snapshot as one JSON document. */
 int load_json_write(FILE *out, const void *page);
 
-/* Write the loads by every method (--compare). */
-int compare_table_write(FILE *out, const void *page, struct screen screen);
-int compare_json_write(FILE *out, const void *page);
-
 #endif

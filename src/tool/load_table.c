@@ -376,12 +376,6 @@ static void write_below(FILE *out, const struct snapshot *snapshot,
   for (size_t i = 0; i < MARKS; i++)
     if (mark_is_used(snapshot, i))
       fprintf(out, "%s\n", marks[i].note);
-  if (snapshot->self.cores_not_as_named > 0)
-    fprintf(out,
-            "%s was asked for, but %d of %d cores are measured by another "
-            "source (see percore doctor)\n",
-            source_name(snapshot->named_source),
-            snapshot->self.cores_not_as_named, snapshot->self.cores_online);
 }
 
 /* ---------------------------------------------------------------------------
@@ -424,7 +418,6 @@ int load_table_write(FILE *out, const void *figures, struct screen screen) {
     lines_left--;
   for (size_t i = 0; i < MARKS; i++)
     lines_left -= mark_is_used(snapshot, i);
-  lines_left -= snapshot->self.cores_not_as_named > 0;
   write_title(out, snapshot, &screen);
   int status = write_cores(out, page, &screen, lines_left);
   write_below(out, snapshot, aggregates);

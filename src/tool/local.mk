@@ -7,10 +7,8 @@ CLEANFILES += src/tool/percore.1
 # libcommand.la contains everything except main(), so that unit tests can link it.
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
-	src/base/process.c src/base/process.h \
 	src/tool/arguments.c src/tool/arguments.h \
 	src/tool/clock.c \
-	src/tool/compare.c \
 	src/tool/doctor.c src/tool/doctor.h \
 	src/tool/doctor_collectd.c \
 	src/tool/json.c src/tool/json.h \

@@ -27,42 +27,13 @@ static int print_help(void) {
        "Commands:");
   for (size_t i = 0; i < COMMANDS; i++)
     arguments_print_row(stdout, commands[i]->name, 7, commands[i]->summary);
-  puts("\nOptions:\n"
-       "  -h, --help     print this help\n"
-       "  -V, --version  print the version\n\n"
-       "'percore help COMMAND' lists the options of a command; the manual is\n"
-       "percore(1).");
+  puts(
+      "\nOptions:\n"
+      "  -h, --help     print this help\n"
+      "  -V, --version  print the version\n\n"
+      "'percore COMMAND --help' lists the options of a command; the manual is\n"
+      "percore(1).");
   return end_output(NULL);
-}
-
-/* Returns how many letters of a word occur in another. */
-static size_t shared_letters(const char *word, const char *other) {
-  size_t count = 0;
-  for (; *word != '\0'; word++)
-    count += strchr(other, *word) != NULL;
-  return count;
-}
-
-/* A mistyped name still has most of its letters, and few others. */
-static int say_unknown(const char *name) {
-  const char *nearest = NULL;
-  double most = 0.5;
-  if (name[0] == '-')
-    return say_usage(NULL, "unknown option '%s'", name);
-  for (size_t i = 0; i < COMMANDS; i++) {
-    const char *other = commands[i]->name;
-    double shared =
-        (double)(shared_letters(name, other) + shared_letters(other, name)) /
-        (double)(strlen(name) + strlen(other));
-    if (shared > most) {
-      most = shared;
-      nearest = other;
-    }
-  }
-  if (nearest == NULL)
-    return say_usage(NULL, "unknown command '%s'", name);
-  return say_usage(NULL, "unknown command '%s'; did you mean '%s'?", name,
-                   nearest);
 }
 
 /* Runs a command with the options of the command line. */
@@ -79,15 +50,6 @@ static int run(const struct command *command, int argc, char **argv) {
   free(options);
   machine_linux_close(machine);
   return status;
-}
-
-static int help(int argc, char **argv) {
-  const struct command *command =
-      argc > 2 ? command_find(commands, COMMANDS, argv[2]) : NULL;
-  if (argc > 2 && command == NULL)
-    return say_unknown(argv[2]);
-  return argc > 2 ? run(command, 2, (char *[]){argv[2], "--help", NULL})
-                  : print_help();
 }
 
 /* A file that is opened later must not take the place of a closed stdout or
@@ -108,12 +70,9 @@ int main(int argc, char **argv) {
     return say_version();
   if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
     return print_help();
-  if (strcmp(name, "help") == 0)
-    return help(argc, argv);
-  if (strcmp(name, "--complete") == 0) { /* for completion in a shell */
-    arguments_complete(commands, COMMANDS, argv + 2, argc - 2);
-    return end_output(NULL);
-  }
-  const struct command *command = command_find(commands, COMMANDS, name);
-  return command != NULL ? run(command, argc - 1, argv + 1) : say_unknown(name);
+  for (size_t i = 0; i < COMMANDS; i++)
+    if (strcmp(name, commands[i]->name) == 0)
+      return run(commands[i], argc - 1, argv + 1);
+  return say_usage(NULL, "unknown %s '%s'",
+                   name[0] == '-' ? "option" : "command", name);
 }

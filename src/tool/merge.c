@@ -48,7 +48,6 @@ static int add_part(struct merge *merge, struct region_reader *reader,
   }
   struct merge_part *part = &merge->parts[merge->len++];
   part->reader = reader;
-  part->producer = region_reader_producer(reader);
   part->bytes_most = PAST_BYTES_MOST;
   strcpy(part->instance, instance);
   return 0;
@@ -56,10 +55,9 @@ static int add_part(struct merge *merge, struct region_reader *reader,
 
 /* True for the files of merge->region: of all instances, unless it names one.
  */
-static bool is_wanted(const struct merge *merge,
-                      const struct region_title *title, const char *name) {
-  return strcmp(name, merge->region) == 0 ||
-         strcmp(title->region, merge->region) == 0;
+static bool is_wanted(const struct merge *merge, const struct listed *listed) {
+  return listed->is_valid && (strcmp(listed->name, merge->region) == 0 ||
+                              strcmp(listed->title.region, merge->region) == 0);
 }
 
 static bool has_part(const struct merge *merge, const char *file) {
@@ -69,69 +67,47 @@ static bool has_part(const struct merge *merge, const char *file) {
   return false;
 }
 
-/* Adds a part for each file of the region that has none, unless its producer is
- * gone. */
-static void find_parts(struct merge *merge) {
-  struct listing listing;
-  struct region_title title;
-  listing_read(&listing);
-  for (size_t i = 0; i < listing.len; i++) {
-    const char *name = listing.listed[i].name, *file = listing.listed[i].file;
-    struct region_reader *reader;
-    if (!region_title_split(&title, name, strlen(name)) ||
-        !is_wanted(merge, &title, name) || has_part(merge, file) ||
-        region_reader_open_file(&reader, file, NULL) != 0)
-      continue;
-    if (region_reader_refresh(reader) != REGION_CAME ||
-        region_reader_refresh(reader) == REGION_WENT) {
-      region_reader_close(reader);
-      continue;
-    }
-    if (title.instance[0] == '\0')
-      snprintf(title.instance, sizeof(title.instance), "%d",
-               (int)region_reader_directory(reader)->header.pid);
-    if (add_part(merge, reader, title.instance) == 0)
-      merge->parts[merge->len - 1].producer = 0; /* see refresh */
+/* Adds a part for a file, unless its producer is gone. */
+static void find_part(struct merge *merge, const struct listed *listed) {
+  const char *instance = listed->title.instance;
+  char pid[PID_TEXT_SIZE];
+  struct region_reader *reader;
+  if (region_reader_open_file(&reader, listed->file, NULL) != 0)
+    return;
+  if (region_reader_refresh(reader) != REGION_CAME ||
+      region_reader_refresh(reader) == REGION_WENT) {
+    region_reader_close(reader);
+    return;
   }
-  listing_free(&listing);
+  const struct region_header *header = &region_reader_directory(reader)->header;
+  snprintf(pid, sizeof(pid), "%d", (int)header->pid);
+  if (add_part(merge, reader, instance[0] != '\0' ? instance : pid) == 0)
+    merge->parts[merge->len - 1].is_new =
+        header->start_boottime_ns >= merge->looked_boottime_ns;
 }
 
-static enum region_event refresh(const struct merge *merge,
-                                 struct merge_part *part) {
-  enum region_event event = region_reader_refresh(part->reader);
-  uint64_t producer = region_reader_producer(part->reader);
-  if (producer != 0 && producer != part->producer) {
-    forget(part);
-    part->producer = producer;
-    part->uid = region_reader_uid(part->reader);
-    part->is_new =
-        !merge->is_one &&
-        region_reader_directory(part->reader)->header.start_boottime_ns >=
-            merge->looked_boottime_ns;
-  }
-  return event;
-}
-
-/* Looks for parts that have come or gone. */
+/* Looks for parts that have come or gone. The first stays when it is over,
+ * because it describes the tables. */
 static void look(struct merge *merge) {
   uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
+  struct listing listing;
   size_t kept = 0;
-  for (size_t p = 0; p < merge->len; p++)
-    merge->parts[p].is_over |=
-        region_reader_presence(merge->parts[p].reader) == REGION_LEFT;
-  find_parts(merge);
   for (size_t p = 0; p < merge->len; p++) {
     struct merge_part *part = &merge->parts[p];
-    if (!part->is_over)
-      (void)refresh(merge, part);
-    if ((part->is_over ||
-         region_reader_presence(part->reader) == REGION_ABSENT) &&
-        (kept > 0 || part->producer == 0)) /* else it describes the tables */
+    part->is_over |= region_reader_refresh(part->reader) == REGION_AS_BEFORE &&
+                     region_reader_presence(part->reader) == REGION_LEFT;
+    if (part->is_over && kept > 0)
       end_part(part);
     else
       merge->parts[kept++] = *part;
   }
   merge->len = kept;
+  listing_read(&listing);
+  for (size_t i = 0; i < listing.len; i++)
+    if (is_wanted(merge, &listing.listed[i]) &&
+        !has_part(merge, listing.listed[i].file))
+      find_part(merge, &listing.listed[i]);
+  listing_free(&listing);
   merge->looked_boottime_ns = now_ns;
 }
 
@@ -153,7 +129,9 @@ enum region_event merge_refresh(struct merge *merge) {
     look(merge);
     return REGION_AS_BEFORE;
   }
-  enum region_event event = refresh(merge, &merge->parts[0]);
+  enum region_event event = region_reader_refresh(merge->parts[0].reader);
+  if (event == REGION_CAME)
+    forget(&merge->parts[0]);
   return event != REGION_AS_BEFORE ? event : become_several(merge);
 }
 
@@ -161,8 +139,9 @@ struct merge_part *merge_next(const struct merge *merge,
                               const struct merge_part *part) {
   size_t p = part == NULL ? 0 : (size_t)(part - merge->parts) + 1;
   while (p < merge->len && !merge->is_one &&
-         (merge->parts[p].is_over || merge->parts[p].producer == 0 ||
-          merge->parts[p].uid != merge->parts[0].uid))
+         (merge->parts[p].is_over ||
+          region_reader_uid(merge->parts[p].reader) !=
+              region_reader_uid(merge->parts[0].reader)))
     p++;
   return p < merge->len ? &merge->parts[p] : NULL;
 }

@@ -24,10 +24,8 @@ struct merge_part {
   /* What tells it from other parts: its instance, or else its pid. */
   char instance[REGION_MAX_INSTANCE + 1];
   struct region_reader *reader;
-  uid_t uid;
-  uint64_t producer; /* how many it has had; 0: none has answered yet */
-  bool is_new;       /* its producer was not there at the look before */
-  bool is_over;      /* its producer is gone, and its last values were read */
+  bool is_new;  /* its producer was not there at the look before */
+  bool is_over; /* its producer is gone, and its last values were read */
   struct region_workers workers;
   /* The maximum size of the past cells of a table: a region may claim far more
    * rows than are backed by memory. */

@@ -313,10 +313,20 @@ static int take_rows(struct rates *rates) {
   return status;
 }
 
-int rates_begin(struct rates *rates) {
+static int by_number(const void *left, const void *right) {
+  const struct rate_row *a = left, *b = right;
+  return a->row < b->row ? -1 : a->row > b->row;
+}
+
+int rates_begin(struct rates *rates, size_t most) {
   struct region_tile *tile = &rates->tile;
   struct region_reader *reader = rates->merge->parts[0].reader;
+  bool are_all = rates->rows_len == rates->rows_live && rates->rows_len <= most;
   rates->next = 0;
+  rates->most = most < rates->rows_len ? most : rates->rows_len;
+  if (rates->rows_len > 0)
+    qsort(rates->rows, rates->rows_len, sizeof(*rates->rows),
+          are_all && !rates->sort_asked ? by_number : by_key);
   if (rates->options.rows > 0)
     return 0;
   int status = read_tile(rates, 0);
@@ -349,7 +359,7 @@ int rates_next(struct rates *rates, const struct rate_row **row) {
   *row = NULL;
   if (rates->options.rows == 0)
     return next_of_tile(rates, row);
-  if (rates->next < rates->rows_len)
+  if (rates->next < rates->most)
     *row = &rates->rows[rates->next++];
   return 0;
 }

@@ -66,6 +66,7 @@ struct rates {
   bool *has;
   size_t rows_len;
   size_t next; /* of rows or, if they are not kept, of the tile */
+  size_t most; /* how many of the rows are shown */
   uint64_t rows_live;
 };
 
@@ -85,10 +86,12 @@ void rates_sort(struct rates *rates, const char *title, bool least);
  * bytes_most. */
 int rates_read(struct rates *rates, uint64_t now_ns);
 
-/* Before rates_next: goes back to the first row. If rows are not kept, also
- * reads it; the same merge must then not be read otherwise until the last row.
- * Returns 0 or -errno. */
-int rates_begin(struct rates *rates);
+/* Before rates_next: goes back to the first of `most` rows that will be shown.
+ * If these are all rows and no order was requested, they keep the producer's
+ * order, so that they do not change places from one table to the next. If rows
+ * are not kept, reads the first; the same merge must then not be read otherwise
+ * until the last row. Returns 0 or -errno. */
+int rates_begin(struct rates *rates, size_t most);
 
 /* Sets *row to the next row, which is valid until the next call, or to NULL
  * after the last. Returns 0, -ENOMEM, or -EINTR after a request to stop if rows

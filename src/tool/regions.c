@@ -5,11 +5,9 @@
 #include "json.h"
 #include "map.h"
 #include "region/file.h"
-#include "region/worker.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
-#include "top.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,57 +47,10 @@ static uint64_t count_rows(struct region_reader *reader) {
   return rows;
 }
 
-/* What one reading of a region tells about its threads that call percore_poll.
- */
-struct threads {
-  int polling, stuck;
-  uint64_t still_ns; /* how long the stuck threads have not polled, at least */
-};
-
-static struct threads read_threads(const struct listed *listed) {
-  struct region_workers workers = {0};
-  struct threads threads = {.still_ns = UINT64_MAX};
-  if (strcmp(listed_state(listed), "alive") == 0)
-    region_workers_read(&workers, listed->reader, monotonic_ns(), percore_tsc(),
-                        0);
-  for (uint32_t s = 0; s < workers.len; s++) {
-    const struct region_worker *worker = &workers.list[s];
-    threads.polling += worker->polls && worker->slot.state == REGION_LIVE;
-    if (worker->still_ns < TOP_STUCK_NS)
-      continue;
-    threads.stuck++;
-    if (worker->still_ns < threads.still_ns)
-      threads.still_ns = worker->still_ns;
-  }
-  region_workers_forget(&workers);
-  return threads;
-}
-
-static const char *state_of(const struct listed *listed,
-                            const struct threads *threads) {
-  return threads->stuck > 0 && threads->stuck == threads->polling
-             ? "stale"
-             : listed_state(listed);
-}
-
-static void why_of(char why[LISTED_WHY_SIZE], const struct listed *listed,
-                   const struct threads *threads) {
-  if (threads->stuck > 0)
-    snprintf(
-        why, LISTED_WHY_SIZE,
-        "%d of %d threads %s not polled for %.0f s: 'percore top %.*s' "
-        "shows which",
-        threads->stuck, threads->polling, threads->stuck == 1 ? "has" : "have",
-        (double)threads->still_ns / 1e9, LISTED_WHY_SIZE / 2, listed->name);
-  else
-    listed_why(why, listed);
-}
-
 static enum paint state_paint(const char *state) {
-  return strcmp(state, "alive") == 0 ? PAINT_GOOD
-         : strcmp(state, "refused") == 0 || strcmp(state, "stale") == 0
-             ? PAINT_BAD
-             : PAINT_WARN;
+  return strcmp(state, "alive") == 0     ? PAINT_GOOD
+         : strcmp(state, "refused") == 0 ? PAINT_BAD
+                                         : PAINT_WARN;
 }
 
 /* Writes a line about a region, and what is wrong with the region: on the same
@@ -110,8 +61,7 @@ static void put_text(FILE *out, const struct listed *listed,
   char pid[PID_TEXT_SIZE] = "-", user[USER_TEXT_SIZE] = "-", tables[16] = "-";
   char rows[24] = "-", size[SIZE_TEXT_SIZE] = "-";
   struct region_reader *reader = listed->reader;
-  const struct threads threads = read_threads(listed);
-  const char *state = state_of(listed, &threads);
+  const char *state = listed_state(listed);
   if (can_be_read(listed)) {
     const struct region_directory *directory = region_reader_directory(reader);
     pid_text(pid, region_reader_pid(reader));
@@ -125,7 +75,7 @@ static void put_text(FILE *out, const struct listed *listed,
   fputc(' ', out);
   paint_pad(out, screen->colour, state_paint(state), state, -7);
   fprintf(out, " %7s %-10s %6s %9s %9s", pid, user, tables, rows, size);
-  why_of(why, listed, &threads);
+  listed_why(why, listed);
   if (why[0] != '\0')
     fprintf(out, "%s  ", screen->width > 0 ? "\n" : "");
   text_wrap(out, why, 2, screen->width);
@@ -203,10 +153,9 @@ static void put_json(struct json *json, const struct listed *listed) {
   char why[LISTED_WHY_SIZE], user[USER_TEXT_SIZE];
   struct region_reader *reader = listed->reader;
   struct region_refusals refusals;
-  const struct threads threads = read_threads(listed);
   json_open_object(json, NULL);
   json_text(json, "name", listed->name);
-  json_text(json, "state", state_of(listed, &threads));
+  json_text(json, "state", listed_state(listed));
   if (can_be_read(listed)) {
     const struct region_directory *directory = region_reader_directory(reader);
     user_text(user, region_reader_uid(reader));
@@ -224,7 +173,7 @@ static void put_json(struct json *json, const struct listed *listed) {
   }
   if (reader != NULL)
     put_fault(json, region_reader_fault(reader));
-  why_of(why, listed, &threads);
+  listed_why(why, listed);
   if (why[0] != '\0')
     json_text(json, "why", why);
   json_close_object(json);
@@ -376,6 +325,5 @@ const struct command regions_command = {
     .arguments = ARGUMENTS(arguments),
     DEFAULTS(regions_options, .maps = false),
     .words_max = 1,
-    .takes_region = true,
     .run = regions_main,
 };

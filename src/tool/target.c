@@ -122,6 +122,7 @@ static bool add_name(struct listing *listing, const char *file, size_t length) {
   struct listed *listed = &listing->listed[listing->len];
   *listed =
       (struct listed){.name = strndup(file, length), .file = strdup(file)};
+  listed->is_valid = region_title_split(&listed->title, file, length);
   listing->len++;
   return listed->name != NULL && listed->file != NULL;
 }
@@ -152,22 +153,8 @@ void listing_free(struct listing *listing) {
   free(listing->listed);
 }
 
-void listing_print(void) {
-  struct listing listing;
-  struct region_title label;
-  listing_read(&listing);
-  for (size_t i = 0; i < listing.len; i++) {
-    const char *name = listing.listed[i].name;
-    bool again = i > 0 && strcmp(name, listing.listed[i - 1].name) == 0;
-    if (!again && region_title_split(&label, name, strlen(name)))
-      puts(name);
-  }
-  listing_free(&listing);
-}
-
 static const char *open_reader(struct listed *listed) {
-  struct region_title label;
-  if (!region_title_split(&label, listed->name, strlen(listed->name)))
+  if (!listed->is_valid)
     return "not a valid name of a region";
   if (region_reader_open_file(&listed->reader, listed->file, NULL) != 0)
     return strerror(errno);
@@ -222,10 +209,9 @@ int listing_fails(const char *command, int error) {
 }
 
 bool listed_is_own(const struct listed *listed) {
-  struct region_title title;
-  return region_title_split(&title, listed->name, strlen(listed->name)) &&
-         (strcmp(title.region, BOARD_NAME) == 0 ||
-          strcmp(title.region, POLLERS_REGION) == 0);
+  return listed->is_valid &&
+         (strcmp(listed->title.region, BOARD_NAME) == 0 ||
+          strcmp(listed->title.region, POLLERS_REGION) == 0);
 }
 
 const char *listed_state(const struct listed *listed) {
@@ -239,35 +225,23 @@ const char *listed_state(const struct listed *listed) {
   default:
     break;
   }
-  int error = region_reader_errno(listed->reader);
-  return error == ENOENT || error == ECONNRESET ? "gone" : "refused";
-}
-
-/* What helps if a region cannot be read for this reason; NULL: unknown. */
-static const char *advice_for(int error) {
-  switch (error) {
-  case EACCES:
-    return "run as root or as a member of the file's group (percore)";
-  case ECONNRESET:
-    return "its producer has ended: start it again";
-  case EMFILE:
-    return "raise the limit of open files (ulimit -n)";
-  default:
-    return NULL;
-  }
+  return region_reader_errno(listed->reader) == ENOENT ? "gone" : "refused";
 }
 
 /* Writes why a region cannot be read. */
 static int why_refused(char why[LISTED_WHY_SIZE],
                        const struct region_fault *fault) {
   char line[REGION_FAULT_LINE];
-  const char *advice = advice_for(fault->error);
+  const char *advice =
+      fault->error == EACCES
+          ? ": run as root or as a member of the file's group (percore)"
+      : fault->error == EMFILE ? ": raise the limit of open files (ulimit -n)"
+                               : "";
   bool has_rule = fault->rule != REGION_NO_RULE;
   region_fault_text(fault, line);
-  snprintf(why, LISTED_WHY_SIZE, "%s%s%s%s%s%s", line,
-           has_rule ? " (rule " : "", region_rule_name(fault->rule),
-           has_rule ? " of percore-region(7))" : "", advice != NULL ? ": " : "",
-           advice != NULL ? advice : "");
+  snprintf(why, LISTED_WHY_SIZE, "%s%s%s%s%s", line, has_rule ? " (rule " : "",
+           region_rule_name(fault->rule),
+           has_rule ? " of percore-region(7))" : "", advice);
   return fault->error;
 }
 

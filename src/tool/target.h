@@ -45,6 +45,8 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 struct listed {
   char *file; /* of the runtime directory */
   char *name; /* its title; untrusted bytes, perhaps no valid name */
+  bool is_valid;
+  struct region_title title; /* if it is */
   struct region_reader *reader;
   const char *fault; /* why reader is NULL */
 };
@@ -61,9 +63,6 @@ struct listing {
 int listing_read(struct listing *listing);
 int listing_connect(struct listing *listing, const char *name);
 void listing_free(struct listing *listing);
-
-/* Prints the valid names of regions, one per line. */
-void listing_print(void);
 
 /* Returns advice on what to do after listing_read has failed with `error`, a
  * positive errno. */

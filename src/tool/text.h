@@ -40,8 +40,9 @@ void text_shorten(char *text, int width);
 void text_pad(FILE *out, const char *text, int width);
 
 /* Makes text safe as text_clean does, and prints it in lines of at most `width`
- * characters (0: unlimited), broken between words. Lines after the first begin with `indent` blanks. The caller
- * has already printed `indent` characters on the first line. */
+ * characters (0: unlimited), broken between words. Lines after the first begin
+ * with `indent` blanks. The caller has already printed `indent` characters on
+ * the first line. */
 void text_wrap(FILE *out, const char *text, int indent, int width);
 
 /* ---------------------------------------------------------------------------

@@ -1,10 +1,9 @@
 /* tool/ is percore(1): figures for people at a terminal, and JSON for scripts.
  * Each subcommand is in a file of the same name; main.c contains the table of
- * subcommands. This folder shows what other folders measure. Only load
- * --compare (compare.c) measures loads itself, by methods that percore does not
- * use otherwise. Functions that return 0 or -errno print nothing, unless their
- * comment says otherwise. A function that returns an exit status other than
- * TOOL_OK has printed what failed, why, and what to do. */
+ * subcommands. This folder shows what other folders measure. Functions that
+ * return 0 or -errno print nothing, unless their comment says otherwise. A
+ * function that returns an exit status other than TOOL_OK has printed what
+ * failed, why, and what to do. */
 #ifndef PERCORE_TOOL_H
 #define PERCORE_TOOL_H
 

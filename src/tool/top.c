@@ -258,20 +258,18 @@ static int show_region(struct top *top) {
  * if there are no others. */
 static int choose_region(struct region_title *chosen) {
   struct listing listing;
-  struct region_title title;
   char names[512] = "";
   bool several = false;
   int status = listing_connect(&listing, NULL);
   for (int own = 0; own < 2 && names[0] == '\0'; own++)
     for (size_t i = 0; i < listing.len; i++) {
       const struct listed *listed = &listing.listed[i];
-      if (!region_title_split(&title, listed->name, strlen(listed->name)) ||
-          listed_is_own(listed) != own ||
+      if (!listed->is_valid || listed_is_own(listed) != own ||
           strcmp(listed_state(listed), "alive") != 0)
         continue;
       if (names[0] == '\0')
-        *chosen = title;
-      several |= strcmp(chosen->region, title.region) != 0;
+        *chosen = listed->title;
+      several |= strcmp(chosen->region, listed->title.region) != 0;
       text_append(names, sizeof(names), ", ", listed->name);
     }
   listing_free(&listing);
@@ -342,6 +340,5 @@ const struct command top_command = {
     .arguments = ARGUMENTS(arguments),
     DEFAULTS(top_options, .interval_s = INTERVAL_DEFAULT_S),
     .words_max = 1,
-    .takes_region = true,
     .run = top_main,
 };

@@ -97,7 +97,7 @@ static void put_row(struct json *json, const struct rates *rates,
 static int put_table(FILE *out, struct json *json,
                      const struct top_figures *figures, struct rates *rates) {
   const struct rate_row *row;
-  int status = rates_begin(rates);
+  int status = rates_begin(rates, SIZE_MAX);
   json_open_object(json, NULL);
   json_text(json, "name",
             figures->directory->described[rates->tile.table].name);

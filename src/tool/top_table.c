@@ -281,41 +281,6 @@ static void write_row(const struct sheet *sheet, const struct rate_row *row) {
   }
 }
 
-static int by_number(const void *left, const void *right) {
-  const struct rate_row *a = *(const struct rate_row *const *)left;
-  const struct rate_row *b = *(const struct rate_row *const *)right;
-  return a->row < b->row ? -1 : a->row > b->row;
-}
-
-/* Writes the rows. If all rows are shown and no order was requested, the rows
- * keep the producer's order, so that they do not change places from one table
- * to the next. */
-static int write_kept(const struct sheet *sheet) {
-  const struct rates *rates = sheet->rates;
-  const struct rate_row **rows = calloc(sheet->rows + 1, sizeof(*rows));
-  if (rows == NULL)
-    return -ENOMEM;
-  for (size_t r = 0; r < sheet->rows; r++)
-    rows[r] = &rates->rows[r];
-  if (!rates->sort_asked && sheet->rows == rates->rows_live)
-    qsort(rows, sheet->rows, sizeof(*rows), by_number);
-  for (size_t r = 0; r < sheet->rows; r++)
-    write_row(sheet, rows[r]);
-  free(rows);
-  return 0;
-}
-
-static int write_rows(const struct sheet *sheet) {
-  const struct rate_row *row;
-  int status = 0;
-  if (sheet->rates->options.rows > 0)
-    return write_kept(sheet);
-  while (!ferror(sheet->out) &&
-         (status = rates_next(sheet->rates, &row)) == 0 && row != NULL)
-    write_row(sheet, row);
-  return status;
-}
-
 /* Returns how many lines one row takes at most. */
 static size_t row_lines(const struct rates *rates) {
   size_t lines = 1;
@@ -337,7 +302,9 @@ static int write_rates(FILE *out, const struct top_figures *figures,
                        struct rates *rates, int lines,
                        const struct screen *screen) {
   const struct region_directory *directory = figures->directory;
-  int status = rates_begin(rates);
+  const struct rate_row *row;
+  size_t rows = rows_that_fit(rates, lines);
+  int status = rates_begin(rates, rows);
   if (status != 0)
     return status;
   struct sheet sheet = {
@@ -345,7 +312,7 @@ static int write_rates(FILE *out, const struct top_figures *figures,
       .screen = screen,
       .rates = rates,
       .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
-      .rows = rows_that_fit(rates, lines),
+      .rows = rows,
   };
   fprintf(out, "%s: %" PRIu64 " %s",
           directory->described[rates->tile.table].name, rates->rows_live,
@@ -364,7 +331,9 @@ static int write_rates(FILE *out, const struct top_figures *figures,
     return 0;
   sheet.name_width = choose_name_width(&sheet);
   write_titles(&sheet);
-  return write_rows(&sheet);
+  while (!ferror(out) && (status = rates_next(rates, &row)) == 0 && row != NULL)
+    write_row(&sheet, row);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 #include "cycles/machine.h"
 #include "cycles/perf_event.h"
 #include "cycles/topology.h"
-#include "live.h"
 #include "percore_config.h"
+#include "text.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -17,7 +17,6 @@
 
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
-#define SHOW_NS UINT64_C(500000000)
 
 struct wake_arguments {
   const char *method, *csv;
@@ -66,9 +65,8 @@ struct measurement {
   struct wake_run run;
   struct wake_points batch; /* datapoints since the last poll */
   FILE *csv;                /* NULL: not wanted */
-  uint64_t show_ns;         /* when the next page is due */
-  bool ended;               /* or it goes on */
-  char why[WHY_SIZE];       /* why it failed; or empty */
+  bool has_failed;
+  char why[WHY_SIZE]; /* why it failed; or empty */
 };
 
 /* Fails with -ENOSPC, or what else kept the file from being written. */
@@ -131,62 +129,39 @@ static void take(struct measurement *measurement) {
     why_fails(why, status, "%s", strerror(ENOMEM));
   else if (measurement->csv != NULL)
     status = csv_write(measurement);
-  measurement->ended |= status != 0;
+  measurement->has_failed |= status != 0;
   batch->len = 0;
 }
 
-/* Takes datapoints, ends the measurement if it must end, and gives figures if a
- * page is due. */
-static int next(struct live *live, void *context, const void **figures) {
-  struct measurement *measurement = context;
-  const struct wake_run *run = &measurement->run;
-  const struct wake_collect_status *status = &run->status;
-  sleep_until_ns(monotonic_ns() + POLL_NS);
-  take(measurement);
-  measurement->ended |= run->above.ltime_ns > 0 || status->is_gone ||
-                        status->datapoints >= measurement->options->count ||
-                        status->seconds >= measurement->options->seconds ||
-                        stop_requested();
-  if (measurement->ended) {
-    stop_request();
-  } else if (live_view(live)->width > 0 &&
-             monotonic_ns() >= measurement->show_ns) {
-    measurement->show_ns = monotonic_ns() + SHOW_NS;
-    *figures = run;
-  }
-  return TOOL_OK;
+static bool must_end(const struct measurement *measurement) {
+  const struct wake_collect_status *status = &measurement->run.status;
+  return measurement->has_failed || measurement->run.above.ltime_ns > 0 ||
+         status->is_gone || status->datapoints >= measurement->options->count ||
+         status->seconds >= measurement->options->seconds || stop_requested();
 }
 
-static int table(FILE *out, const void *figures, struct screen screen) {
-  (void)screen;
-  wake_write_text(out, figures);
-  return 0;
-}
-
-static const struct live_face face = {
-    .command = COMMAND,
-    .waiting = "The first datapoints take a second.",
-    .next = next,
-    .table = table,
-};
-
-/* Measures, and shows the result. Returns the exit status. */
+/* Measures, and shows the result; on a terminal, also how far the measurement
+ * is. Returns the exit status. */
 static int run_measurement(struct measurement *measurement) {
-  bool json = measurement->options->json;
-  struct live *live = live_open(&face, json);
-  bool has_page = live_view(live)->width > 0;
-  int status = live_run(live, 0, measurement);
-  live_close(live);
+  const struct wake_collect_status *status = &measurement->run.status;
+  bool tells = !measurement->options->json && terminal_screen().width > 0;
+  do {
+    sleep_until_ns(monotonic_ns() + POLL_NS);
+    take(measurement);
+    if (tells)
+      printf("\r%llu datapoints in %.1f s",
+             (unsigned long long)status->datapoints, status->seconds);
+    fflush(stdout);
+  } while (!must_end(measurement));
+  if (tells)
+    fputs("\r\033[K", stdout);
   wake_collect_end(measurement->collect);
   take(measurement);
-  if (has_page) /* is replaced by the whole result */
-    fputs("\033[H\033[J", stdout);
-  if (json)
+  if (measurement->options->json)
     wake_write_json(stdout, &measurement->run);
   else
     wake_write_text(stdout, &measurement->run);
-  int written = end_output(COMMAND);
-  return status == TOOL_OK ? written : status;
+  return end_output(COMMAND);
 }
 
 /* Says why a measurement is not what was wanted. Returns the exit status. */

@@ -25,8 +25,9 @@ from softirq import Network, SoftirqBurner
 MISSING = []
 WINDOWS = (0.2, 1, 10)
 START_S, SETTLE_S, END_S = 12, 1, 0.2  # seconds without a load, and of each load not compared
-SOURCES = ("auto", "mperf", "ref-cycles", "bpf", "idle")
-METHODS = {"percore": "percore", "cpuidle": "outside of idle states (cpuidle)"}  # of percore load --compare
+SOURCES = ("mperf", "ref-cycles", "bpf", "idle")
+COMPARE = os.path.join(os.path.dirname(__file__), "../../contrib/compare/percore-compare")
+METHODS = {"percore": "percore", "cpuidle": "outside of idle states (cpuidle)"}  # of COMPARE
 CPU = "<Plugin cpu>\nReportByState false\nValuesPercentage true\n</Plugin>"
 
 
@@ -55,11 +56,18 @@ class Shown(dict):
         for line in lines:
             found = json.loads(line)
             load, end = found["cores"][0]["load"], found["time"]
-            parts = {f"percore, source {source}": load} if source != "auto" else \
-                {name: load.get(method) for method, name in METHODS.items()}
-            for name, part in parts.items():
-                if part is not None:
-                    self.add(name, window, end - found["interval_s"], end, part)
+            if load is not None:
+                self.add(f"percore, source {source}", window, end - found["interval_s"], end,
+                         load)
+
+    def read_compared(self, window, lines):
+        for line in lines:
+            found = json.loads(line)
+            for method, name in METHODS.items():
+                load = found["cores"][0]["load"][method]
+                end = found["time"] + (found["late_s"] if method != "percore" else 0)
+                if load is not None:
+                    self.add(name, window, end - found["interval_s"], end, load)
 
     def scrape(self, core, window, port, ended):
         """Computes the loads that two usual queries on node_exporter give."""
@@ -101,17 +109,17 @@ def printers(core, window):
                          str(window)], less(rf"^{core}\s+([\d.]+)$", 0))
 
 
-def percore(core, source, window, *options):
-    return [f"{BUILD}/percore", "load", "-s", source, "-c", str(core), "-i", str(window), "-j",
-            *options]
+def percore(core, source, window, *command):
+    return [*(command or (f"{BUILD}/percore", "load")), "-s", source, "-c", str(core), "-i",
+            str(window), "-j"]
 
 
 def working_sources(core):
     for source in SOURCES:
-        done = subprocess.run(percore(core, source, 0.2, "-n", "1"), capture_output=True,
+        done = subprocess.run([*percore(core, source, 0.2), "-n", "1"], capture_output=True,
                               text=True, check=False)
         found = done.stdout and json.loads(done.stdout)["cores"][0]["source"]
-        if source in ("auto", found):
+        if source == found:
             yield source
         else:
             MISSING.append(done.stderr.partition("\n")[0])
@@ -136,9 +144,10 @@ def start_tools(stack, shown, core):
                 children[tool] = start(command, shown.read, tool, window, load_of)
             elif window == 1:
                 MISSING.append(f"{tool}: not installed")
+        start(percore(core, "auto", window, COMPARE, "--percore", f"{BUILD}/percore"),
+              shown.read_compared, window)
         for source in sources:
-            start(percore(core, source, window, *(["-m"] if source == "auto" else [])),
-                  shown.read_percore, source, window)
+            start(percore(core, source, window), shown.read_percore, source, window)
         daemons[window] = stack.enter_context(
             Collectd(None, window, plugins=("cpu",), extra=CPU)).start()
     if installed(NodeExporterCpu):

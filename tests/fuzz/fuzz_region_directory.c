@@ -60,7 +60,7 @@ static void remove_dir(void) { (void)rmdir(dir); }
 static void read_region(const uint8_t *data, size_t size,
                         uint64_t region_size) {
   struct region_fault fault;
-  struct region_reader reader = {.producer = 1};
+  struct region_reader reader = {.pid = 0};
   static bool made;
   if (!made && (mkdtemp(dir) == NULL || atexit(remove_dir) != 0))
     abort();

@@ -116,8 +116,8 @@ def test_compared():
 
 def test_manuals():
     """the manual pages cite only files that are installed"""
-    examples = {os.path.basename(path) for path in files_of("contrib/collectd", "contrib/wake",
-                                                            "contrib/producers")}
+    examples = {os.path.basename(path) for path in files_of("contrib/collectd", "contrib/compare",
+                                                            "contrib/wake", "contrib/producers")}
     for path in files_of("src"):
         if not path.endswith(".pod"):
             continue

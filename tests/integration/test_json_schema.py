@@ -45,7 +45,6 @@ def test_every_command():
         killed = place.produce("killed")
         killed.kill()
         for arguments in (["load", "-i", "0.2", "-n", "2"],
-                          ["load", "-m", "-i", "0.2", "-n", "1"],
                           ["regions"],
                           ["top", "demo", "-i", "0.2", "-n", "2"],
                           ["top", "demo", "-i", "0.2", "-n", "1", "-p"],

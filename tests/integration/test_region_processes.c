@@ -189,7 +189,6 @@ static uint64_t stop_counting(struct producer *producer) {
 
 struct watcher {
   struct region_reader *reader;
-  uint64_t producer;
   uint64_t counted; /* packets of the current producer */
   uint64_t total;   /* packets of all producers */
   uint64_t last, last_ns, looks, torn, producers;
@@ -231,14 +230,6 @@ static void check_consistency(struct watcher *watcher,
   }
 }
 
-static void follow_producer(struct watcher *watcher) {
-  uint64_t producer = region_reader_producer(watcher->reader);
-  if (watcher->producer == producer)
-    return;
-  watcher->counted = 0;
-  watcher->producer = producer;
-}
-
 static void look(struct watcher *watcher) {
   struct region_tile tile;
   if (region_reader_directory(watcher->reader) == NULL)
@@ -250,7 +241,6 @@ static void look(struct watcher *watcher) {
   if (tile.rows == 1 && region_state(tile.generations[0]) == REGION_LIVE) {
     watcher->looks++;
     check_consistency(watcher, &tile);
-    follow_producer(watcher);
     assert_true(tile.totals[PACKETS] >= watcher->counted);
     watcher->total += tile.totals[PACKETS] - watcher->counted;
     watcher->counted = tile.totals[PACKETS];
@@ -259,14 +249,22 @@ static void look(struct watcher *watcher) {
   region_tile_free(&tile);
 }
 
-static void refresh_and_look(struct watcher *watcher) {
+static enum region_event refresh(struct watcher *watcher) {
   enum region_event event = region_reader_refresh(watcher->reader);
+  if (event == REGION_CAME) {
+    watcher->counted = 0;
+    watcher->producers++;
+  }
+  return event;
+}
+
+static void refresh_and_look(struct watcher *watcher) {
+  enum region_event event = refresh(watcher);
   look(watcher);
   if (event == REGION_WENT) {
-    event = region_reader_refresh(watcher->reader);
+    (void)refresh(watcher);
     look(watcher);
   }
-  watcher->producers += event == REGION_CAME;
 }
 
 /* ---------------------------------------------------------------------------

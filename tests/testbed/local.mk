@@ -42,9 +42,9 @@ TESTS += $(testbed_guests)
 LONG_TESTS += $(testbed_guests)
 tests/testbed/amd64.log tests/testbed/plugin.log: tests/testbed/guest$(EXEEXT)
 EXTRA_DIST += $(testbed_guests) \
-	tests/testbed/compare.guest tests/testbed/plugin.guest \
+	tests/testbed/hog.guest tests/testbed/plugin.guest \
 	tests/testbed/idle.asl tests/testbed/idle.dts tests/testbed/init \
-	tests/testbed/judge_compare.py tests/testbed/judge_plugin.py \
+	tests/testbed/judge_hog.py tests/testbed/judge_plugin.py \
 	tests/testbed/judge_wake.py tests/testbed/wake.guest \
 	tests/testbed/packages \
 	tests/testbed/plugin.conf \

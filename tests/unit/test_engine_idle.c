@@ -562,8 +562,8 @@ TEST(what_traces_the_idle_loop_makes_it_longer_at_most_threefold) {
     PLAY(1);
     double load = 0.6, loop_ns = i == 0 ? 7e3 : 20e3;
     if (i == 1)
-      fake_machine_file(play.fake, "/sys/kernel/tracing/events/sched/enable",
-                        "X\n");
+      fake_machine_file(play.fake, "/sys/kernel/tracing/set_event",
+                        "sched:sched_switch\n");
     if (i == 2)
       fake_machine_file(play.fake, "/sys/kernel/tracing/current_tracer",
                         "function\n");

@@ -26,11 +26,6 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
   assert_near(snapshot->cores[2].hidden, -0.9325, 1e-3);
   assert_near(snapshot->host.hidden, (0.864 - 0.9325) / 3, 1e-3);
-  /* The columns of the three cores add up to 0.5 + 0.5, 0.004 + 0.132 and 0.999
-   * + 0.9335. */
-  assert_near(snapshot->cores[0].columns_sum, 1, 1e-3);
-  assert_near(snapshot->cores[1].columns_sum, 0.136, 1e-3);
-  assert_near(snapshot->cores[2].columns_sum, 1.9325, 1e-3);
 }
 
 TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
@@ -40,7 +35,6 @@ TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
   struct snapshot *snapshot = figures_play_seconds(&it, 100);
   assert_near(snapshot->cores[0].hidden, 0, 1e-3);
   assert_nan(snapshot->cores[1].hidden);
-  assert_nan(snapshot->cores[1].columns_sum);
 }
 
 TEST(idle_polls_are_load_and_leave_room_and_are_not_hidden) {
@@ -102,8 +96,6 @@ TEST(steal_is_a_share_of_wall_time) {
   assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
   assert_near(snapshot->host.steal, 0.2, 1e-3);
   assert_near(snapshot->cores[1].load, 0.3, 1e-3);
-  assert_near(snapshot->cores[1].columns_sum, 1,
-              1e-3); /* steal is one of the columns */
 }
 
 TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
@@ -129,7 +121,6 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
     assert_near(snapshot->cores[core].load, 0.5, PLAY_EXACT);
     assert_near(snapshot->cores[core].load_average[0], 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].hidden);
-    assert_nan(snapshot->cores[core].columns_sum);
     assert_near(snapshot->cores[core].room, 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].steal);
   }

@@ -68,12 +68,8 @@ static void begin(void) {
       .proc = place.proc,
       .width = 80,
       .cores_online = 2,
-      .core_pmu = true,
-      .has_mperf = true,
-      .has_paranoid = true,
       .paranoid = 2,
       .group = (long)getegid(),
-      .rights = {.capabilities = CAPABILITY_PERFMON, .in_group = true},
   };
   for (int source = 0; source < SOURCES; source++)
     place.doctor.source[source] =
@@ -307,7 +303,8 @@ TEST(a_running_collectd_is_judged_by_its_own_rights) {
   }
   assert_verdict("counters", "note");
   /* Without a counter, nothing is lost. */
-  place.doctor.core_pmu = place.doctor.has_mperf = false;
+  for (int source = 0; source < SOURCES; source++)
+    place.doctor.source[source].is_available = !source_is_counter(source);
   examine();
   for (size_t i = 0; i < found_len; i++)
     assert_string_not_equal(found[i].name, "counters");

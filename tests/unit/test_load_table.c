@@ -327,18 +327,6 @@ TEST(the_order_stays_when_another_column_appears) {
   assert_order(fixture, order, ", by room %\n");
 }
 
-TEST(a_source_that_was_asked_for_and_not_taken_is_said_below_the_table) {
-  struct fixture *fixture = machine_of(2);
-  assert_null(strstr(table_of(fixture, (struct screen){0}), "asked for"));
-  fixture->snapshot.named_source = SOURCE_REF_CYCLES;
-  fixture->snapshot.self.cores_online = 2;
-  fixture->snapshot.self.cores_not_as_named = 1;
-  assert_non_null(
-      strstr(table_of(fixture, (struct screen){0}),
-             "\nref-cycles was asked for, but 1 of 2 cores are measured by "
-             "another source"));
-}
-
 TEST(a_figure_that_rounds_to_zero_has_no_minus) {
   struct fixture *fixture = machine_of(2);
   fixture->core[0].hidden = -0.0004;

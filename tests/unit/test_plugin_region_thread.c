@@ -63,6 +63,21 @@ static void wait_a_while(void) {
   nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
 }
 
+TEST(while_there_is_no_region_it_sleeps_until_there_may_be_one) {
+  sleeps = 0;
+  start();
+  wait_a_while();
+  assert_int_equal(region_thread_keep(thread), 0);
+  wait_a_while();
+  assert_int_equal(sleeps, 0);
+  UNIT_REGION(region);
+  assert_int_equal(region_thread_keep(thread), 0);
+  wait_a_while();
+  assert_true(sleeps > 2);
+  assert_true(fake.values_len > 0);
+  region_thread_stop(thread);
+}
+
 TEST(each_value_is_of_a_later_moment_and_has_the_interval_of_the_plugin) {
   fake.interval = NS_TO_CDTIME_T(INTERVAL_NS);
   UNIT_REGION(region);
@@ -87,7 +102,7 @@ TEST(each_value_is_of_a_later_moment_and_has_the_interval_of_the_plugin) {
 
 TEST(a_round_that_is_late_has_the_time_when_it_begins) {
   assert_accepted("<Region \"unit\">\n</Region>");
-  step_ns = 10 * INTERVAL_NS;
+  step_ns = 10 * INTERVAL_NS + INTERVAL_NS / 2;
   sleeps = 0;
   start();
   while (sleeps < 4)

@@ -427,7 +427,7 @@ REGION_TEST(only_an_attach_that_finds_no_slot_is_counted_as_refused) {
   FILE *file = begin_to_listen();
   for (int tries = 0; tries < 3; tries++)
     assert_fails(
-        attach_thread(region, "a", (int)region->header->core_count, &slot),
+        attach_thread(region, "a", (int)region->header.core_count, &slot),
         EINVAL);
   end_listening(file);
   assert_int_equal(lines_said(), 1);

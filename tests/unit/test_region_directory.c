@@ -516,7 +516,7 @@ TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
 TEST(a_name_that_fills_its_label_ends_with_a_nul) {
   struct bytes bytes = make_directory();
   const struct region_table *port = table_of(&bytes, PORT + 1);
-  struct region_reader reader = {.producer = 1};
+  struct region_reader reader = {.pid = 0};
   const uint64_t rows = 1, generation = region_next_object(0, REGION_LIVE);
   static const char label[] = "123456789012345678901234";
   char name[REGION_ROW_NAME_SIZE];
@@ -722,7 +722,7 @@ TEST(reading_takes_no_lock_of_the_file) {
 TEST(a_reader_survives_garbage_in_every_byte) {
   struct bytes bytes = make_directory();
   for (unsigned seed = 1; seed <= 50; seed++) {
-    struct region_reader reader = {.producer = 1};
+    struct region_reader reader = {.pid = 0};
     assert_return_code(open_view(&reader.view, &bytes, NULL), 0);
     size_t size = bytes.region_size - bytes.size;
     unsigned char *garbage = malloc(size);

@@ -297,7 +297,7 @@ REGION_TEST(the_lock_tells_who_is_alive_if_the_producer_has_proved_it) {
   struct region_header header = header_of_this_process();
   int locked = open_only(), unlocked = open("/dev/null", O_RDONLY | O_CLOEXEC);
   assert_false(region_file_is_over(locked, &header, 0));
-  assert_true(region_file_is_over(locked, &header, 1));
+  assert_false(region_file_is_over(locked, &header, 1)); /* a child counts */
   header.pid = 0;
   assert_false(region_file_is_over(locked, &header, 0));
   close(unlocked);
@@ -308,6 +308,7 @@ REGION_TEST(the_lock_tells_who_is_alive_if_the_producer_has_proved_it) {
   assert_true(region_file_is_over(unlocked, &header, 0));
   header.flags = 0; /* the process tells */
   assert_false(region_file_is_over(unlocked, &header, 0));
+  assert_true(region_file_is_over(unlocked, &header, 1));
   header.flags = REGION_LOCK_TELLS;
   header.boot_id[3] ^= 1; /* another machine's lock */
   assert_false(region_file_is_over(unlocked, &header, 0));

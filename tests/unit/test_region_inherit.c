@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,7 +88,7 @@ INHERIT_TEST(a_child_counts_in_the_region_of_its_parent) {
   for (int i = 0; i < 20; i++) /* more than there are slots */
     in_child(attach_and_count, region);
   assert_int_equal(counted(), 20000);
-  assert_int_equal(region->header->attach_refused, 0);
+  assert_int_equal(region->shared->attach_refused, 0);
 }
 
 static int fork_again(struct percore_region *region) {
@@ -402,6 +403,53 @@ INHERIT_TEST(a_child_only_leaves_the_region_when_it_destroys_it) {
   assert_int_equal(counted(), 4);
 }
 
+static bool daemon_is_killed;
+
+/* Ends by exit(3), as the first process of a daemon does, while its child goes
+ * on, and counts when it is told to. */
+static int leave_a_daemon(struct percore_region *of_test) {
+  (void)of_test;
+  struct percore_region *region = create("unit");
+  if (fork() != 0)
+    exit(0);
+  alarm(60);
+  await_told(go);
+  int status = attach_and_count(region);
+  tell(done);
+  await_told(go);
+  if (daemon_is_killed)
+    raise(SIGKILL);
+  exit(status);
+}
+
+/* Returns whether its readers learn that the region has ended cleanly. */
+static bool daemon_ends_cleanly(void) {
+  assert_return_code(pipe(go), errno);
+  assert_return_code(pipe(done), errno);
+  assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  in_child(leave_a_daemon, NULL);
+  UNIT_READER(reader);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  tell(go);
+  await_told(done);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(counted(), 1000);
+  tell(go);
+  assert_true(wait(NULL) > 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  return region_reader_ended(reader);
+}
+
+TEST(a_region_goes_on_in_a_child_when_its_creator_exits) {
+  daemon_is_killed = false;
+  assert_true(daemon_ends_cleanly());
+}
+
+TEST(a_killed_child_whose_parent_has_exited_has_not_ended_cleanly) {
+  daemon_is_killed = true;
+  assert_false(daemon_ends_cleanly());
+}
+
 static void *attach_and_end(void *region) {
   percore_slot_t slot;
   return attach_thread(region, "ends", 0, &slot) == 0 ? NULL : region;
@@ -482,7 +530,7 @@ INHERIT_TEST(without_a_number_of_extra_slots_there_are_many) {
   struct percore_region *other;
   (void)region;
   assert_return_code(create_region(&other, "other", NULL, 0, &options), errno);
-  assert_int_equal(other->header->slot_count, 4 + 256);
+  assert_int_equal(other->header.slot_count, 4 + 256);
   assert_return_code(percore_destroy(other), errno);
 }
 
@@ -496,7 +544,7 @@ static volatile uint64_t private_words[64];
  * random ones, and addresses of the master's memory. */
 static __attribute__((noreturn)) int
 write_garbage(struct percore_region *region) {
-  const struct region_header *header = region->header;
+  const struct region_header *header = &region->header;
   uint64_t directory = header->slots_offset / 8 + 8ull * header->slot_count;
   uint64_t x = 88172645463325252u;
   for (unsigned k = 0;; k++) {

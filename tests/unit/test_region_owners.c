@@ -46,7 +46,7 @@ REGION_TEST(a_slot_that_was_given_back_serves_threads_of_any_core) {
   }
   assert_return_code(attach_thread(region, "pool", PERCORE_NO_CORE, &slots[0]),
                      errno);
-  assert_int_equal(region->header->attach_refused, 0);
+  assert_int_equal(region->shared->attach_refused, 0);
 }
 
 REGION_TEST(a_slot_keeps_the_core_for_which_it_has_counted) {

@@ -3,7 +3,6 @@ if TOOL
 if TESTS_ENABLED
 tool_tests = \
 	tests/unit/test_arguments \
-	tests/unit/test_compare \
 	tests/unit/test_findings \
 	tests/unit/test_json \
 	tests/unit/test_latency_limit \
@@ -15,8 +14,6 @@ check_PROGRAMS += $(tool_tests)
 TESTS += $(tool_tests)
 tool_tests_libs = libcommand.la $(UNIT_LIBS) $(YAJL_LIBS) -lm
 tests_unit_test_arguments_LDADD = $(tool_tests_libs)
-tests_unit_test_compare_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-tests_unit_test_compare_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_findings_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_findings_LDFLAGS = -Wl,--wrap=statfs
 tests_unit_test_findings_LDADD = libcyclesunit.la $(tool_tests_libs)
