@@ -4,10 +4,6 @@
 
 #include "utils/common/common.h"
 
-/* Reading slot by slot is faster if a tile (a block of rows that are read
- * together) has at least TILE_ROWS rows. */
-#define TILE_ROWS 16
-#define TILE_CORES_BYTES ((size_t)1 << 20)
 /* The memory of a tile is kept for the next. A large request in each round
  * would make malloc merge all small free chunks, which dispatching needs again:
  * this takes a fifth of the time of dispatching. */
@@ -151,6 +147,14 @@ static void count(struct region_input *input, struct region_sum_row *to,
       MAX(input->worst, region_row_count(input->sum, to, copy, last, cells));
 }
 
+/* Adds what the tile's row i has grown. */
+static void count_cells(struct region_input *input, struct region_sum_row *to,
+                        uint32_t i) {
+  for (uint32_t copy = 0; copy < copies_of(input); copy++)
+    count(input, to, copy, last_of(input, input->tile->first_row + i, copy),
+          cells_of(input->tile, copy, i));
+}
+
 /* Stops counting the row's object for a row of the sum. A row without objects
  * is hidden, with Top not until the next choice, because a successor may
  * continue it. */
@@ -227,12 +231,22 @@ static void combine(struct region_input *input, struct region_sum_row *to,
   const struct region_sum *sum = input->sum;
   uint32_t copies = to == sum->other || bases == NULL ? 1 : copies_of(input);
   if (to->read_in != sum->pass)
-    to->parts = 0;
+    to->parts = to->singles = 0;
   to->read_in = sum->pass;
+  const struct region_instance *name = input->producer->instance;
+  uint64_t started_ns = region_producer_started_ns(input->producer);
+  bool is_other =
+      to->singles > 0 && to->newest_of == name && to->newest_ns != started_ns;
+  bool is_older = is_other && started_ns < to->newest_ns;
+  to->singles += !is_other;
+  to->newest_of = name;
+  to->newest_ns = is_older ? to->newest_ns : started_ns;
   for (uint32_t copy = 0; copy < copies; copy++)
     for (uint32_t n = 0; n < sum->present.len; n++) {
       const struct region_column *column = &sum->present.list[n];
       uint64_t base = 0;
+      if (is_older && region_field_is_single(&sum->fields[column->field]))
+        continue;
       if (bases != NULL)
         base = bases[(size_t)copy * input->past.width + sum->counters.len + n];
       else if (sum->fields[column->field].kind == PERCORE_UPDOWN)
@@ -335,13 +349,6 @@ static void add_to_rest(struct region_input *input, uint32_t i, bool moves) {
     }
 }
 
-/* Leaves what the row counts to `other`, because it is changing. */
-static void pass_over(struct region_input *input, uint32_t number, uint32_t i) {
-  for (uint32_t copy = 0; copy < copies_of(input); copy++)
-    count(input, input->sum->other, copy, last_of(input, number, copy),
-          cells_of(input->tile, copy, i));
-}
-
 static void read_row(struct region_input *input, uint32_t i) {
   struct region_sum *sum = input->sum;
   const struct region_tile *tile = input->tile;
@@ -364,7 +371,7 @@ static void read_row(struct region_input *input, uint32_t i) {
     learn(input, number, i);
   if (generation == REGION_CHANGING) {
     if (is_remembered)
-      pass_over(input, number, i);
+      count_cells(input, sum->other, i);
     return;
   }
   if (!is_remembered) {
@@ -397,9 +404,7 @@ static void read_row(struct region_input *input, uint32_t i) {
     to = sum->other;
   else
     to->weight = region_weights_add(to->weight, weight);
-  for (uint32_t copy = 0; copy < copies_of(input); copy++)
-    count(input, to, copy, last_of(input, number, copy),
-          cells_of(tile, copy, i));
+  count_cells(input, to, i);
   if (row.is_live && !input->ended)
     combine(input, to, i, last_of(input, number, 0));
   if (!row.is_live && input->rows[number] != NULL)
@@ -596,14 +601,6 @@ static bool begin(struct region_input *input) {
   return true;
 }
 
-static uint32_t tile_rows(const struct region_sum *sum) {
-  uint64_t cells =
-      sum->per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
-  uint64_t row = (uint64_t)sum->columns * sum->copies;
-  uint64_t few = MIN(TILE_ROWS, TILE_CORES_BYTES / sizeof(uint64_t) / row);
-  return (uint32_t)MAX(1, MAX(cells / row, few));
-}
-
 static void read_tile(struct region_input *input) {
   struct region_sum *sum = input->sum;
   struct region_tile *tile = input->tile;
@@ -640,9 +637,10 @@ static bool prepare_tile(struct region_input *input) {
   bool many = sum->present.len > 0 || input->scans == 0;
   uint32_t want = (many ? REGION_WANT_BIRTHS : 0) |
                   (copies_of(input) > 1 ? REGION_WANT_CORES : 0);
+  const struct region_reader *reader = input->producer->reader;
+  uint32_t rows = region_tile_rows(reader, input->number, sum->copies);
   input->tile = &input->producer->watch->tile;
-  return region_tile_reuse(input->tile, input->producer->reader, input->number,
-                           tile_rows(sum), want) == 0;
+  return region_tile_reuse(input->tile, reader, input->number, rows, want) == 0;
 }
 
 enum region_scan region_input_scan(struct region_input *input, bool ended,

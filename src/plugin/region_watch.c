@@ -34,13 +34,6 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-static void for_each(struct region_watch *watch,
-                     void (*act)(struct region_producer *)) {
-  for (struct region_producer *producer = watch->producers; producer != NULL;
-       producer = producer->next)
-    act(producer);
-}
-
 /* ---------------------------------------------------------------------------
  * Which sum an input is added to
  */
@@ -165,16 +158,11 @@ void region_producer_free_inputs(struct region_producer *producer) {
   producer->ended = false;
 }
 
-/* CLOCK_BOOTTIME */
-static uint64_t started_ns(const struct region_producer *producer) {
-  return region_reader_directory(producer->reader)->header.start_boottime_ns;
-}
-
 /* True if none of the producer's counts have been reported: it started after
  * the watch. */
 static bool is_new_producer(const struct region_producer *producer) {
   const struct region_watch *watch = producer->watch;
-  uint64_t start_ns = started_ns(producer);
+  uint64_t start_ns = region_producer_started_ns(producer);
   return start_ns >= watch->after_boottime_ns &&
          start_ns <= watch->now.boottime_ns + ROUND_NS;
 }
@@ -182,7 +170,7 @@ static bool is_new_producer(const struct region_producer *producer) {
 /* Returns the CLOCK_REALTIME when the producer started, at most the present. */
 static uint64_t start_of(const struct region_producer *producer) {
   const struct region_moment *now = &producer->watch->now;
-  uint64_t start_ns = started_ns(producer);
+  uint64_t start_ns = region_producer_started_ns(producer);
   uint64_t age_ns =
       now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
   return age_ns < now->stamp_ns ? now->stamp_ns - age_ns : 1;
@@ -229,8 +217,7 @@ static void read_workers(struct region_producer *producer, uint64_t until_ns) {
   watch->useful.host |= config->report_host;
   region_useful_add(&watch->useful, &producer->workers,
                     config->report_per_core != REGION_PER_CORE_NONE);
-  found->polling += region_workers_polling(&producer->workers);
-  found->stuck += region_workers_stuck(&producer->workers);
+  region_workers_count(&producer->workers, &found->polling, &found->stuck);
 }
 
 static void warn_of_unknown_tables(const struct region_producer *producer) {
@@ -386,7 +373,7 @@ static void refresh(struct region_producer *producer) {
 
 /* True if it makes no sense to try the file again in the next round. */
 static bool is_refused(const struct region_producer *producer) {
-  int error = region_reader_errno(producer->reader);
+  int error = region_reader_fault(producer->reader)->error;
   return is_replaced(producer) || error == EPROTO || error == ENOTSUP ||
          error == EACCES || error == EPERM || error == ELOOP ||
          error == ENOENT || error == EAGAIN;
@@ -410,15 +397,18 @@ static void look_after(struct region_producer *producer) {
     region_producer_refresh(producer);
   if (producer->inputs == NULL)
     return;
-  if (producer->ended || region_reader_errno(producer->reader) == 0)
+  if (producer->ended || region_reader_fault(producer->reader)->error == 0)
     read_on(producer);
   if (producer->ended && !is_underway(producer) && !producer->missed)
     region_producer_forget(producer);
 }
 
-static void look_after_known(struct region_producer *producer) {
-  if (producer->inputs != NULL)
-    look_after(producer);
+/* Known producers come first, so that new ones do not delay them. */
+static void look_after_known(struct region_watch *watch) {
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    if (producer->inputs != NULL)
+      look_after(producer);
 }
 
 /* Gives turns to the regions that are not read completely, until `end_ns`. What
@@ -523,33 +513,27 @@ static void forget_sums(struct region_watch *watch,
         watch->now.monotonic_ns - sum->read_ns < REGION_FORGET_NS ||
         region_sum_owes(sum)) {
       link = &sum->next;
-      continue;
+    } else {
+      *link = sum->next;
+      region_sum_free(sum);
     }
-    *link = sum->next;
-    region_sum_free(sum);
   }
 }
 
-/* Frees the budgets of regions that have neither instances nor sums. */
-static void drop_budgets(struct region_watch *watch) {
+/* Frees names, sums, and regions that have neither. */
+static void forget(struct region_watch *watch) {
+  region_list_forget(watch);
   for (struct region_budget **link = &watch->budgets; *link != NULL;) {
     struct region_budget *budget = *link;
+    forget_sums(watch, budget);
     if (budget->instances > 0 || budget->memory.used > 0 ||
         budget->sums != NULL) {
       link = &budget->next;
-      continue;
+    } else {
+      *link = budget->next;
+      free(budget);
     }
-    *link = budget->next;
-    free(budget);
   }
-}
-
-static void forget(struct region_watch *watch) {
-  region_list_forget(watch);
-  for (struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    forget_sums(watch, budget);
-  drop_budgets(watch);
 }
 
 /* Which part of an interval may be spent on producers that are not read yet. */
@@ -567,8 +551,7 @@ void region_watch_round(struct region_watch *watch,
                       config_cores(&watch->options.config->cores));
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
-  /* Known producers come first, so that new ones do not delay them. */
-  for_each(watch, look_after_known);
+  look_after_known(watch);
   look_after_others(watch, look_ns);
   read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))

@@ -17,21 +17,14 @@ static bool is_stuck(const struct region_worker *worker) {
   return worker->still_ns >= REGION_STUCK_NS;
 }
 
-int region_workers_polling(const struct region_workers *workers) {
-  int polling = 0;
+void region_workers_count(const struct region_workers *workers, int *polling,
+                          int *stuck) {
   for (uint32_t s = 0; s < workers->len; s++) {
     const struct region_worker *worker = &workers->list[s];
-    polling += worker->slot.state == REGION_LIVE && worker->polls &&
-               worker->slot.asleep_tsc == 0;
+    *polling += worker->slot.state == REGION_LIVE && worker->polls &&
+                worker->slot.asleep_tsc == 0;
+    *stuck += is_stuck(worker);
   }
-  return polling;
-}
-
-int region_workers_stuck(const struct region_workers *workers) {
-  int stuck = 0;
-  for (uint32_t s = 0; s < workers->len; s++)
-    stuck += is_stuck(&workers->list[s]);
-  return stuck;
 }
 
 bool region_workers_changed(const struct region_workers *workers, bool were,

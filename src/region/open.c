@@ -53,7 +53,7 @@ int percore_refresh(struct percore_reader *reader) {
   }
   if (region_reader_presence(reader->reader) == REGION_ALIVE)
     return 0;
-  errno = region_reader_errno(reader->reader);
+  errno = region_reader_fault(reader->reader)->error;
   return -1;
 }
 

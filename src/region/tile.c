@@ -18,12 +18,36 @@ enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
  * again row by row. */
 enum { CELLS_AT_ONCE = 256 };
 
-/* The same of a file that is not mapped, of which each load is a system call.
- */
+/* How many cells a tile holds so that it stays in the first-level cache: 8 KiB,
+ * or 32 KiB if slots are read. With these sizes, reading a cell takes 0.7 ns (4
+ * columns per row), 0.5 ns (16 columns) and 0.5 ns (16 slots). With tiles of 1
+ * MiB it takes 1.3, 0.8 and 0.7 ns (tests/bench/region_reads). */
+enum { TILE_CELLS = 1024, TILE_CELLS_PER_CORE = 4096 };
+
+/* Both, of a file that is not mapped, of which each load is a system call. */
 enum { CELLS_PER_CALL = 8192 };
+
+/* With the values of cores, a tile has at least LEAST_ROWS rows, unless these
+ * take more than CORES_CELLS: with fewer, reading slot by slot is slower. */
+enum { LEAST_ROWS = 16, CORES_CELLS = 1 << 17 };
 
 /* A cache line, in cells and in bytes. */
 enum { LINE = 8, LINE_SIZE = 64 };
+
+static bool is_mapped(const struct region_reader *reader) {
+  return region_view_place(&reader->view, 0) != NULL;
+}
+
+uint32_t region_tile_rows(const struct region_reader *reader, uint32_t table,
+                          uint32_t copies) {
+  const struct region_table *record = &reader->view.directory.tables[table];
+  uint64_t row = (uint64_t)record->columns * copies;
+  uint64_t cells = !is_mapped(reader)                    ? CELLS_PER_CALL
+                   : record->storage == PERCORE_PER_CORE ? TILE_CELLS_PER_CORE
+                                                         : TILE_CELLS;
+  uint64_t few = MIN((uint64_t)LEAST_ROWS, CORES_CELLS / row);
+  return (uint32_t)MAX(1, MAX(cells / row, few));
+}
 
 /* Returns how many rows with each core's values a tile may hold, at most
  * `capacity`; 0 if not even one row fits. */
@@ -93,9 +117,7 @@ int region_tile_reuse(struct region_tile *tile,
   tile->capacity = capacity;
   tile->columns = record->columns;
   tile->core_count = directory->header.core_count;
-  tile->cells_at_once = region_view_place(&reader->view, 0) != NULL
-                            ? CELLS_AT_ONCE
-                            : CELLS_PER_CALL;
+  tile->cells_at_once = is_mapped(reader) ? CELLS_AT_ONCE : CELLS_PER_CALL;
   if (make_arrays(tile))
     return 0;
   *tile = (struct region_tile){0};

@@ -219,7 +219,8 @@ const char *listed_state(const struct listed *listed) {
   default:
     break;
   }
-  return region_reader_errno(listed->reader) == ENOENT ? "gone" : "refused";
+  return region_reader_fault(listed->reader)->error == ENOENT ? "gone"
+                                                              : "refused";
 }
 
 /* Writes why a region cannot be read. */

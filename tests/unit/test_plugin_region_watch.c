@@ -1010,6 +1010,26 @@ TEST(producers_of_a_name_beside_each_other_are_added_up) {
   assert_count(HOST "port_packets", "all", "eth0", 110);
 }
 
+TEST(of_producers_of_a_name_the_newest_that_lives_tells_a_state) {
+  struct percore_region *old = create_usual(0, NULL);
+  add_slow(old, "gate", 1, 1);
+  add_slow(old, "door", 1, 1);
+  begin_watch("");
+  add_slow(create_usual(1, NULL), "gate", 0, 4);
+  for (int round = 0; round < 3; round++) {
+    play_round(SECOND);
+    assert_true(gauge(HOST "slow_link", "all", "gate") == 0);
+    assert_true(gauge(HOST "slow_link", "all", "door") == 1);
+  }
+  end_producer(1);
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_true(gauge(HOST "slow_link", "all", "gate") == 1);
+  add_slow(create_usual(1, "west"), "gate", 1, 1);
+  play_round(SECOND);
+  assert_none(HOST "slow_link", "all", "gate");
+}
+
 TEST(the_counts_of_a_producer_that_ended_before_it_was_seen_are_reported) {
   begin_watch("<Region \"unit\">\n</Region>\n");
   for (int i = 0; i < 5; i++) {

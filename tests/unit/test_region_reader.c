@@ -22,7 +22,7 @@ TEST(a_reader_may_be_opened_before_its_producer) {
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ABSENT);
-  assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_int_equal(region_reader_fault(reader)->error, ENOENT);
   assert_int_equal(region_reader_uid(reader), (uid_t)-1);
   assert_null(region_reader_directory(reader));
   UNIT_REGION(region);
@@ -35,9 +35,9 @@ TEST(a_reader_may_be_opened_before_its_producer) {
 
 TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   struct percore_options larger = {.cores = 1, .extra_slots = 8000};
-  struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 1 << 20};
   struct region_allowance allowance = {.pool = &pool};
+  struct region_reader_options reading = {.allowance = &allowance};
   struct region_reader *reader;
   struct percore_region *region = unit_create();
   uint64_t values[2];
@@ -45,7 +45,6 @@ TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_add(percore_shared_row(region, slow, row), 0, 12);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
-  region_reader_use_allowance(reader, &allowance);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   pool.own = allowance.used;
   assert_return_code(percore_destroy(region), 0);
@@ -571,9 +570,9 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
   static char state_names[STATES][4];
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
-  struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 100 << 20};
   struct region_allowance allowance = {.pool = &pool};
+  struct region_reader_options reading = {.allowance = &allowance};
   struct percore_region *region;
   struct region_reader *reader;
   for (int i = 0; i < STATES; i++) {
@@ -590,7 +589,6 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
   assert_return_code(create_region(&region, "unit", &table, 1, NULL), errno);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
                      errno);
-  region_reader_use_allowance(reader, &allowance);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_true(allowance.used >
               FIELDS * STATES * sizeof(char *) +
@@ -679,9 +677,9 @@ TEST(a_region_of_16_gib_is_read) {
                                              .field_count = 1,
                                              .max_rows = 1u << 29};
   const struct percore_options options = {0};
-  const struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 16 << 20};
   struct region_allowance allowance = {.pool = &pool};
+  struct region_reader_options reading = {.allowance = &allowance};
   struct percore_region *region;
   struct percore_reader *reader;
   struct region_reader *charged;
@@ -700,7 +698,6 @@ TEST(a_region_of_16_gib_is_read) {
   assert_int_equal(value, 7);
   percore_close(reader);
   assert_return_code(region_reader_open(&charged, "unit", NULL, &reading), 0);
-  region_reader_use_allowance(charged, &allowance);
   assert_int_equal(region_reader_refresh(charged), REGION_CAME);
   /* nothing in proportion to the size */
   assert_in_range(allowance.used, 1, 1 << 20);
