@@ -262,6 +262,7 @@ static void make_producer(struct region_watch *watch,
                                        .inode = status->st_ino,
                                        .uid = status->st_uid,
                                        .reader = reader,
+                                       .is_slow = true,
                                        .met = true};
   sstrncpy(producer->file, file, sizeof(producer->file));
   instance->files++;

@@ -15,6 +15,8 @@
 #define ROUND_NS UINT64_C(10000000000)
 /* How long a region is read before the next region's turn. */
 #define TURN_NS UINT64_C(1000000)
+/* After a turn that took longer, the region is read after the others. */
+#define SLOW_NS (4 * TURN_NS)
 /* How many slots to read between two looks at the clock. */
 #define SLOTS_AT_ONCE 64
 
@@ -327,7 +329,7 @@ static void begin_reading(struct region_producer *producer) {
 /* Goes on to read the region, for one turn. */
 static void read_on(struct region_producer *producer) {
   const struct region_watch *watch = producer->watch;
-  uint64_t until_ns = region_watch_now_ns(watch) + TURN_NS;
+  uint64_t begin_ns = region_watch_now_ns(watch), until_ns = begin_ns + TURN_NS;
   bool is_first = producer->read_in != watch->round;
   if (is_first)
     begin_reading(producer);
@@ -340,6 +342,7 @@ static void read_on(struct region_producer *producer) {
     if (region_watch_now_ns(watch) > until_ns)
       break;
   }
+  producer->is_slow = region_watch_now_ns(watch) - begin_ns > SLOW_NS;
   if (must_unmap(producer))
     region_reader_give_back(producer->reader);
   else
@@ -403,11 +406,11 @@ static void look_after(struct region_producer *producer) {
     region_producer_forget(producer);
 }
 
-/* Known producers come first, so that new ones do not delay them. */
+/* Known producers come first, so that slow and new ones do not delay them. */
 static void look_after_known(struct region_watch *watch) {
   for (struct region_producer *producer = watch->producers; producer != NULL;
        producer = producer->next)
-    if (producer->inputs != NULL)
+    if (producer->inputs != NULL && !producer->is_slow)
       look_after(producer);
 }
 
@@ -426,8 +429,9 @@ static void read_rest(struct region_watch *watch, uint64_t end_ns) {
   }
 }
 
-/* Looks after files that are not read, until `end_ns`: those that had to wait
- * in the previous round first. At least one is looked after. */
+/* Looks after slow regions and files that are not read, until `end_ns`: those
+ * that had to wait in the previous round first. At least one is looked after.
+ */
 static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
   bool has_time = true;
   for (int waited = 1; waited >= 0; waited--)
@@ -536,13 +540,12 @@ static void forget(struct region_watch *watch) {
   }
 }
 
-/* Which part of an interval may be spent on producers that are not read yet. */
+/* Which part of an interval may be spent on producers that are slow or new. */
 #define OPEN_PART 8
 
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now) {
   uint64_t begin_ns = region_watch_now_ns(watch);
-  uint64_t look_ns = begin_ns + watch->options.interval_ns / OPEN_PART;
   uint64_t end_ns = begin_ns + watch->options.interval_ns / 2;
   watch->now = *now;
   watch->round++;
@@ -552,7 +555,8 @@ void region_watch_round(struct region_watch *watch,
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
   look_after_known(watch);
-  look_after_others(watch, look_ns);
+  look_after_others(watch, region_watch_now_ns(watch) +
+                               watch->options.interval_ns / OPEN_PART);
   read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))
     return;

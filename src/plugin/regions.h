@@ -308,7 +308,8 @@ struct region_producer {
   uint64_t read_in;    /* the last round in which it was read */
   uint32_t next_table; /* the next to read; input_count: all were read */
   bool missed; /* one of them could not be read, but may be in the next round */
-  bool ended;  /* the producer has ended; its last counts are being read */
+  bool is_slow; /* its last turn took too long, or it has had none */
+  bool ended;   /* the producer has ended; its last counts are being read */
   struct region_workers workers;
   bool from_zero; /* none of the producer's counts have been reported */
   bool met;       /* the last list of the directory has it */

@@ -1231,11 +1231,11 @@ TEST(each_file_counts_once_although_listing_them_takes_several_rounds) {
                        errno);
   host_now_ns = time_passes;
   begin_watch("");
-  for (int round = 0; round < 20; round++)
-    play_round(20 * SECOND); /* they are listed once a minute */
+  for (unsigned round = 0; round < COUNT_OF(names) * (FILES + 10); round++)
+    play_round(SECOND); /* at least one is read in each */
   for (unsigned n = 0; n < COUNT_OF(names); n++)
     last[n] = count_in(names[n]);
-  for (int round = 0; round < 4; round++)
+  for (int round = 0; round < 10; round++)
     play_round(SECOND);
   for (unsigned n = 0; n < COUNT_OF(names); n++) {
     snprintf(plugin, sizeof(plugin), "percore_host_%s_t_packets", names[n]);

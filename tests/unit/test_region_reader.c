@@ -642,6 +642,23 @@ REGION_TEST(an_application_tells_the_objects_of_a_row_apart) {
   percore_close(reader);
 }
 
+REGION_TEST(a_row_that_is_being_changed_is_not_said_to_be_missing) {
+  struct percore_reader *reader;
+  uint64_t value,
+      *generation = region_generation(region, &region->tables[GLOBALS + 1], 0);
+  assert_return_code(percore_open(&reader, "unit", NULL), 0);
+  assert_int_equal(percore_refresh(reader), 1);
+  *generation = region_changed(*generation, REGION_CHANGING);
+  assert_fails(
+      percore_read_row(reader, GLOBALS, 0, PERCORE_TOTAL, NULL, 0, &value, 1),
+      EAGAIN);
+  *generation = region_changed(*generation, REGION_LIVE);
+  assert_int_equal(
+      percore_read_row(reader, GLOBALS, 0, PERCORE_TOTAL, NULL, 0, &value, 1),
+      0);
+  percore_close(reader);
+}
+
 REGION_TEST(an_application_reads_quantiles_and_bounds_of_buckets) {
   struct percore_reader *reader;
   uint64_t values[256];
