@@ -24,6 +24,17 @@ static size_t size_of_row(const struct region_input *input) {
   return region_growth_of_row(&input->past) + sizeof(*input->rows);
 }
 
+/* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
+ * allowance is too small or calloc fails. */
+static void *allocate(struct region_allowance *allowance, size_t size) {
+  if (!region_allowance_take(allowance, size))
+    return NULL;
+  void *memory = calloc(1, size);
+  if (memory == NULL)
+    region_allowance_give(allowance, size);
+  return memory;
+}
+
 /* Remembers `rows` rows. Returns false if memory is short. */
 static bool remember(struct region_input *input, uint32_t rows) {
   struct region_allowance *memory = &input->sum->budget->memory;
@@ -80,7 +91,7 @@ static bool make_room(struct region_input *input) {
     size_t most = sum->ranks_by == NULL ? 0 : MIN(sum->config->top, max_rows);
     size_t size =
         3 * cells * sizeof(uint64_t) + 2 * most * sizeof(*input->candidates);
-    input->rest = region_calloc(memory, size);
+    input->rest = allocate(memory, size);
     if (input->rest == NULL)
       return false;
     input->bytes += size;
@@ -122,10 +133,6 @@ static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
   return copy == 0 ? tile->totals + at
                    : tile->cores + at +
                          (size_t)(copy - 1) * tile->capacity * tile->columns;
-}
-
-static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
-  return tile->births + (size_t)i * tile->columns;
 }
 
 /* Makes sure that the births have been read. Returns false if the row holds
@@ -208,7 +215,8 @@ static void begin_object(const struct row *row) {
   for (uint32_t copy = 0; copy < copies_of(input); copy++) {
     uint64_t *last = last_of(input, row->number, copy);
     const uint64_t *cells = cells_of(input->tile, copy, row->i);
-    const uint64_t *births = copy == 0 ? births_of(input->tile, row->i) : cells;
+    const uint64_t *births =
+        copy == 0 ? input->tile->births + (size_t)row->i * sum->columns : cells;
     if (copy == 0 || !is_first)
       (void)region_row_count(sum, copy == 0 ? to : sum->other, copy, last,
                              births);
@@ -223,11 +231,6 @@ static void begin_object(const struct row *row) {
       to->weight, (int64_t)(ranking(input, row->number) - before));
   release(input, row->number);
   input->past.incarnations[row->number] = row->incarnation;
-}
-
-/* True if live rows have values that are reported as they are. */
-static bool has_present(const struct region_input *input) {
-  return input->sum->present.len > 0 && !input->ended;
 }
 
 /* Combines the present values of a row with those of others. */
@@ -255,7 +258,7 @@ static void combine(struct region_input *input, struct region_sum_row *to,
       if (bases != NULL)
         base = bases[(size_t)copy * input->past.width + sum->counters.len + n];
       else if (sum->fields[column->field].kind == PERCORE_UPDOWN)
-        base = births_of(input->tile, i)[column->column];
+        base = input->tile->births[(size_t)i * sum->columns + column->column];
       region_sum_combine(sum, column,
                          &to->now[(size_t)copy * sum->columns + column->column],
                          cells_of(input->tile, copy, i)[column->column] - base,
@@ -386,7 +389,7 @@ static void count_row(const struct row *row) {
   else
     to->weight = region_weights_add(to->weight, weight);
   count_cells(input, to, row->i);
-  if (row->is_live && has_present(input))
+  if (row->is_live && sum->present.len > 0 && !input->ended)
     combine(input, to, row->i, last_of(input, row->number, 0));
   if (!row->is_live && input->rows[row->number] != NULL)
     release(input, row->number);
@@ -412,7 +415,8 @@ static void read_row(struct region_input *input, uint32_t i) {
   if (is_remembered && !is_known)
     learn(input, number, i);
   if (!is_remembered) {
-    if (row.is_live && has_present(input) && need_births(&row))
+    if (row.is_live && sum->present.len > 0 && !input->ended &&
+        need_births(&row))
       combine(input, sum->other, i, NULL);
   } else if (generation == REGION_CHANGING) {
     count_cells(input, sum->other, i);

@@ -55,12 +55,6 @@ static struct region_sum **find_sum(struct region_budget *budget,
   return *link != NULL ? link : NULL;
 }
 
-/* True if the sum must not yet be replaced by a sum with other fields, because
- * its last counts must still be read or dispatched. */
-static bool must_wait(const struct region_sum *sum) {
-  return sum->inputs != NULL || sum->is_new || region_sum_owes(sum);
-}
-
 /* Returns a live producer whose table is added to the sum: one of another name
  * if there is any; NULL: none. */
 static const struct region_producer *
@@ -132,8 +126,9 @@ static void join(struct region_producer *producer, uint32_t t) {
         "ReportPerInstance true to report it.");
     return;
   }
-  if (!fits && found != NULL && must_wait(*found))
-    return;
+  if (!fits && found != NULL &&
+      ((*found)->inputs != NULL || (*found)->is_new || region_sum_owes(*found)))
+    return; /* its last counts must be read and dispatched first */
   struct region_sum *sum = fits ? *found : make_sum(producer, t, name, found);
   if (sum != NULL && region_sum_begin(sum)) {
     input->sum = sum;

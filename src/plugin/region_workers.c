@@ -125,10 +125,6 @@ static double at_most_one(double load, int core, struct region_watch *watch) {
   return load < 1 ? load : 1;
 }
 
-static void put_percent(value_list_t *list, const char *name, double share) {
-  put_gauge(list, "percent", name, share * 100);
-}
-
 /* Collects the useful loads of all measured cores, so that a set is left out
  * that equals the set of all cores, not of those that poll. */
 static void collect_useful(struct snapshot *loads,
@@ -163,7 +159,7 @@ void region_useful_put(const struct region_useful *useful,
     snprintf(number, sizeof(number), "%d", core);
     put_subject(&list, PLUGIN_CORE, number);
     if (core < useful->end && useful->core[core].per_core)
-      put_percent(&list, "useful", loads.cores[i].load);
+      put_gauge(&list, "percent", "useful", loads.cores[i].load * 100);
   }
   if (useful->host)
     (void)aggregate_all(&loads, &watch->topology, watch->options.config->groups,
@@ -171,7 +167,7 @@ void region_useful_put(const struct region_useful *useful,
   for (size_t i = 0; i < loads.aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &loads.aggregates[i];
     put_subject(&list, PLUGIN_HOST, aggregate->name);
-    put_percent(&list, "useful_mean", aggregate->load.mean);
+    put_gauge(&list, "percent", "useful_mean", aggregate->load.mean * 100);
   }
   free(loads.aggregates);
   free(loads.cores);

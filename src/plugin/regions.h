@@ -358,10 +358,6 @@ region_about_sum(const struct region_sum *sum) {
       .log = sum->budget->log, .region = sum->budget->name, .part = sum->table};
 }
 
-/* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
- * allowance is too small or calloc fails. */
-void *region_calloc(struct region_allowance *allowance, size_t size);
-
 /* Creates the sum for table t of a directory. tsc_hz is the frequency of the
  * first producer's TSC. Returns NULL if out of memory. */
 struct region_sum *region_sum_new(const struct region_directory *directory,
