@@ -431,6 +431,11 @@ static void read_row(struct region_input *input, uint32_t i) {
   }
 }
 
+static bool is_as_before(uint64_t generation, uint32_t incarnation) {
+  return region_state(generation) == REGION_LIVE &&
+         region_incarnation(generation) == incarnation;
+}
+
 /* Reads rows from the tile's row i on, as long as they are light: they hold the
  * same object as at the last scan, and either nothing was counted, or it counts
  * for `other` and Top would not choose it. Returns the first row that is not;
@@ -449,15 +454,19 @@ read_light(struct region_input *input, uint32_t i, bool dense) {
   const uint32_t rank_column = counters[rank_at].column;
   const int64_t least = sum->ranks_by != NULL ? input->least : INT64_MAX;
   const uint64_t *generations = tile->generations;
-  const uint64_t *cells = tile->totals + (size_t)i * columns;
   const uint32_t *incarnations = input->past.incarnations + first;
+  if (dense && i == 0 &&
+      memcmp(tile->totals, last_of(input, first, 0),
+             (size_t)stop * len * sizeof(*tile->totals)) == 0)
+    while (i < stop && is_as_before(generations[i], incarnations[i]))
+      i++;
+  const uint64_t *cells = tile->totals + (size_t)i * columns;
   struct region_sum_row *const *rows = input->rows + first;
   uint64_t *last = last_of(input, first + i, 0), *now = sum->other->now;
   for (; i < stop; i++, cells += columns, last += len) {
     uint64_t weight = cells[rank_column] - last[rank_at], grown = weight;
     __builtin_prefetch(last + PREFETCHED, 1);
-    if (region_state(generations[i]) != REGION_LIVE ||
-        region_incarnation(generations[i]) != incarnations[i])
+    if (!is_as_before(generations[i], incarnations[i]))
       break;
     for (uint32_t n = 0; n < len && grown == 0; n++)
       grown = cells[dense ? n : counters[n].column] - last[n];
