@@ -29,10 +29,10 @@ int flags = BPF_F_TEST_RUN_ON_CPU | BPF_F_MMAPABLE | BPF_MAP_LOOKUP_BATCH;
   AC_CACHE_CHECK([for glibc 2.28, musl 1.2.3 or newer], [percore_cv_libc],
     [AC_LINK_IFELSE([AC_LANG_SOURCE([[
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 static int compare(const void *a, const void *b, void *order) {
   return a < b && order != 0;
@@ -40,8 +40,7 @@ static int compare(const void *a, const void *b, void *order) {
 int main(void) {
   cpu_set_t *set = CPU_ALLOC(4096);
   qsort_r(set, 1, 1, compare, set);
-  return memfd_create("", MFD_CLOEXEC | MFD_ALLOW_SEALING) +
-         (int)getrandom(set, 1, GRND_NONBLOCK) + sched_getcpu();
+  return AT_STATX_DONT_SYNC + (int)getrandom(set, 1, GRND_NONBLOCK) + sched_getcpu();
 }
 ]])], [percore_cv_libc=yes], [percore_cv_libc=no])])
   AS_IF([test "x$percore_cv_libc" != xyes],

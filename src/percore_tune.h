@@ -21,15 +21,14 @@ extern "C" {
  * quiet        for programs that report percore_status in their own way. 1:
  *              print nothing on stderr
  * off          for programs whose users may switch statistics off. 1: make a
- *              sink, without memory, thread or message
+ *              sink, without memory or message
  */
 
 /* ---------------------------------------------------------------------------
  * Members of struct percore_table
  *
- * row_align    for OWNED tables whose rows belong to different threads. 64,
- * 128,
- *              ... bytes: rows of different owners share no cache line
+ * row_align    for OWNED tables whose rows belong to different threads. With
+ *              64, 128, ... bytes, rows of different owners share no cache line
  * flags        of the following
  */
 

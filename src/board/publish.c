@@ -6,9 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CREATE_MS 100 /* how long the first picture waits for the board */
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Computes the statistics of the member at `offset` in struct core_figures over
  * the online cores in `set` (NULL: all) where the member is not NAN. Returns

@@ -3,7 +3,6 @@
 #include "base/metric_name.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define STATE CPU_FOLDER "/cpu%d/cpuidle/state%d/"

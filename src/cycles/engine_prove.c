@@ -2,10 +2,8 @@
 #include "proof.h"
 
 #include <errno.h>
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 
 /* A proof that did not prove its source is repeated after this delay, which
  * doubles each time up to the maximum. */

@@ -5,11 +5,9 @@
 #include "engine_private.h"
 #include "totals.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* The totals at which a core's current windows began. All zeros until the core
  * has been seen; no totals have the epoch 0, so its first windows have no

@@ -4,7 +4,6 @@
 #include "cpuidle.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* How many times to try a read that takes too long. */

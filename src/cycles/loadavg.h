@@ -2,7 +2,6 @@
 #ifndef PERCORE_LOADAVG_H
 #define PERCORE_LOADAVG_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* How often a load enters the averages: every 60/13 s = 4.615 s. This interval

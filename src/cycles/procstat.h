@@ -6,7 +6,6 @@
 #include "base/core_set.h"
 #include "machine.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum procstat_column {

@@ -11,7 +11,6 @@
 #include "base/why.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 

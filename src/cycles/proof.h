@@ -13,7 +13,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 enum proof_half {
   PROOF_HALF_NOT_RUN,

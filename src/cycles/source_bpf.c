@@ -2,7 +2,6 @@
 #include "engine_private.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,10 +3,7 @@
 #include "base/array.h"
 #include "base/number.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -87,7 +87,6 @@
 
 #include "procstat.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -2,7 +2,6 @@
 
 #include "utils/common/common.h"
 
-#include <math.h>
 
 #define AT(member) offsetof(struct config, member)
 #define MAX_VALUES_DEFAULT 100000

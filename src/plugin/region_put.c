@@ -7,7 +7,6 @@
 
 #include "utils/common/common.h"
 
-#include <math.h>
 
 /* Rows are put in batches, which fit into the L1 cache, and within a batch
  * field by field, so that consecutive values differ only in the row. */

@@ -35,15 +35,15 @@ bool poller_refuse(struct poller_server *server, const char *format, ...) {
 static bool is_trusted(struct poller_server *server) {
   const char *path = server->path;
   char part[PATH_MAX];
-  struct statx file;
+  struct stat file;
   for (size_t length = 1;; length += 1 + strcspn(path + length + 1, "/")) {
     snprintf(part, sizeof(part), "%.*s", (int)length, path);
-    if (statx(AT_FDCWD, part, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
-              STATX_TYPE | STATX_MODE | STATX_UID, &file) != 0)
+    if (fstatat(AT_FDCWD, part, &file,
+                AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC) != 0)
       return poller_refuse(server, "%s", strerror(errno));
     bool is_open = /* links are */
-        !S_ISSOCK(file.stx_mode) && (file.stx_mode & (S_IWGRP | S_IWOTH)) != 0;
-    if (is_open || (file.stx_uid != 0 && file.stx_uid != geteuid()))
+        !S_ISSOCK(file.st_mode) && (file.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+    if (is_open || (file.st_uid != 0 && file.st_uid != geteuid()))
       return poller_refuse(server,
                            "others than root can change %s, or it is a link; "
                            "name the socket in <Pollers> to believe it",

@@ -2,7 +2,6 @@
 #ifndef PERCORE_REGION_CELLS_H
 #define PERCORE_REGION_CELLS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -19,8 +19,6 @@
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

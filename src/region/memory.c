@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/mempolicy.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

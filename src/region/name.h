@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* The maximum length of the plugin name in collectd:
  * percore_host_<region>_<table>_<field>. */

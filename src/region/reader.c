@@ -3,13 +3,15 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+<<<<<<< HEAD
 #include <sys/param.h>
 #include <sys/stat.h>
+=======
+>>>>>>> newcomer
 #include <unistd.h>
 
 #include "process.h"
@@ -247,7 +249,10 @@ const char *region_reader_error(struct region_reader *reader) {
   char why[REGION_FAULT_LINE];
   if (fault->error == 0)
     return "";
-  region_fault_text(fault, why);
+  if (fault->error == ENOENT && reader->left) /* its file may still be there */
+    snprintf(why, sizeof(why), "its producer has ended");
+  else
+    region_fault_text(fault, why);
   snprintf(reader->text, sizeof(reader->text), "%.60s/%.80s%s%s: %s%.400s",
            reader->dir,
            reader->file[0] != '\0' ? reader->file : reader->title.region,

@@ -3,7 +3,6 @@
 #ifndef PERCORE_ARGUMENTS_H
 #define PERCORE_ARGUMENTS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 

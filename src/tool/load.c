@@ -11,7 +11,6 @@
 #include "regions.h"
 #include "tool.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

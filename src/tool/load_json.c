@@ -1,7 +1,6 @@
 #include "json.h"
 #include "load.h"
 
-#include <errno.h>
 
 static void put_averages(struct json *json, const double *averages,
                          double scale) {

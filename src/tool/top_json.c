@@ -1,7 +1,6 @@
 #include "json.h"
 #include "top.h"
 
-#include <errno.h>
 #include <math.h>
 
 static void put_worker(struct json *json, const struct merge_part *part,

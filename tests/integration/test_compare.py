@@ -180,6 +180,13 @@ def test_wrong_options():
     check(done.returncode == 2 and "'magic' is unknown" in done.stderr, str(done))
 
 
+def test_no_table():
+    """percore-compare refuses to end after less than one table"""
+    for count in "0", "-1":
+        done = compare("--count", count)
+        check(done.returncode == 2 and "--count: give a number" in done.stderr, str(done))
+
+
 def test_no_command():
     """without the command percore, percore-compare says so, and how it is named"""
     done = compare("--percore", "/nonexistent/percore")

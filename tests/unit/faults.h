@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -70,8 +69,6 @@ FAULT(int, mprotect, ENOMEM, -1, (void *at, size_t size, int protection),
       (at, size, protection))
 FAULT(int, madvise, EIO, -1, (void *at, size_t size, int advice),
       (at, size, advice))
-FAULT(int, memfd_create, EMFILE, -1, (const char *name, unsigned flags),
-      (name, flags))
 FAULT(int, ftruncate, EFBIG, -1, (int fd, off_t size), (fd, size))
 FAULT(int, fallocate, ENOSPC, -1, (int fd, int mode, off_t from, off_t size),
       (fd, mode, from, size))
@@ -80,20 +77,11 @@ FAULT(int, fcntl, ENOLCK, -1, (int fd, int command, long argument),
 FAULT(int, flock, ENOLCK, -1, (int fd, int operation), (fd, operation))
 FAULT(int, socket, EMFILE, -1, (int family, int type, int protocol),
       (family, type, protocol))
-FAULT(int, bind, ENOSPC, -1,
-      (int fd, const struct sockaddr *address, socklen_t length),
-      (fd, address, length))
 FAULT(int, connect, EAGAIN, -1,
       (int fd, const struct sockaddr *address, socklen_t length),
       (fd, address, length))
-FAULT(int, listen, EADDRINUSE, -1, (int fd, int backlog), (fd, backlog))
 FAULT(int, chmod, EPERM, -1, (const char *path, mode_t mode), (path, mode))
 FAULT(int, fchmod, EPERM, -1, (int fd, mode_t mode), (fd, mode))
-FAULT(int, eventfd, EMFILE, -1, (unsigned value, int flags), (value, flags))
-FAULT(int, epoll_create1, EMFILE, -1, (int flags), (flags))
-FAULT(int, epoll_ctl, ENOMEM, -1,
-      (int epoll, int operation, int fd, struct epoll_event *event),
-      (epoll, operation, fd, event))
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,

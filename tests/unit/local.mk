@@ -8,14 +8,12 @@ endif
 EXTRA_DIST += tests/unit/threads.supp
 # Functions that tests/unit/faults.h replaces.
 fault_ldflags = \
-	-Wl,--wrap=bind,--wrap=calloc,--wrap=chmod,--wrap=connect \
-	-Wl,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=eventfd \
-	-Wl,--wrap=fallocate,--wrap=fchmod,--wrap=fcntl,--wrap=fgets \
-	-Wl,--wrap=flock,--wrap=fopen,--wrap=fstat,--wrap=ftruncate \
-	-Wl,--wrap=listen,--wrap=madvise,--wrap=malloc,--wrap=memfd_create \
-	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=open,--wrap=pthread_create \
-	-Wl,--wrap=realloc,--wrap=reallocarray,--wrap=socket \
-	-Wl,--wrap=stat,--wrap=statfs,--wrap=strdup
+	-Wl,--wrap=calloc,--wrap=chmod,--wrap=connect,--wrap=fallocate \
+	-Wl,--wrap=fchmod,--wrap=fcntl,--wrap=fgets,--wrap=flock \
+	-Wl,--wrap=fopen,--wrap=fstat,--wrap=ftruncate,--wrap=madvise \
+	-Wl,--wrap=malloc,--wrap=mmap,--wrap=mprotect,--wrap=open \
+	-Wl,--wrap=pthread_create,--wrap=realloc,--wrap=reallocarray \
+	-Wl,--wrap=socket,--wrap=stat,--wrap=statfs,--wrap=strdup
 include tests/unit/board.mk
 include tests/unit/cycles.mk
 include tests/unit/map.mk

@@ -41,10 +41,9 @@ tests_unit_test_region_faults_SOURCES = \
 	tests/unit/test_region_faults.c tests/unit/faults.h
 tests_unit_test_region_faults_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
-	-Wl,--wrap=accept4,--wrap=epoll_wait,--wrap=getrandom,--wrap=getsockopt \
-	-Wl,--wrap=lstat,--wrap=munlock,--wrap=poll,--wrap=pread,--wrap=recvmsg \
-	-Wl,--wrap=sched_getaffinity,--wrap=sendmsg,--wrap=setsockopt \
-	-Wl,--wrap=socketpair,--wrap=unlink
+	-Wl,--wrap=fstatat,--wrap=getrandom,--wrap=munlock,--wrap=openat \
+	-Wl,--wrap=opendir,--wrap=pread,--wrap=renameat \
+	-Wl,--wrap=sched_getaffinity,--wrap=unlinkat
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_poll_LDFLAGS = -Wl,--wrap=clock_gettime
 tests_unit_test_all_calls_LDADD = libregionunit.la libboard.la libregion.la \

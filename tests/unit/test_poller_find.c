@@ -26,18 +26,15 @@ static struct {
 } played;
 static long peer_uid; /* -1: that of this process */
 
-int __wrap_statx(int fd, const char *name, int flags, unsigned mask,
-                 struct statx *file);
-int __real_statx(int fd, const char *name, int flags, unsigned mask,
-                 struct statx *file);
-int __wrap_statx(int fd, const char *name, int flags, unsigned mask,
-                 struct statx *file) {
-  int status = __real_statx(fd, name, flags, mask, file);
-  file->stx_uid = 0;
-  file->stx_mode = (uint16_t)((file->stx_mode & S_IFMT) | 0755);
+int __wrap_fstatat(int fd, const char *name, struct stat *file, int flags);
+int __real_fstatat(int fd, const char *name, struct stat *file, int flags);
+int __wrap_fstatat(int fd, const char *name, struct stat *file, int flags) {
+  int status = __real_fstatat(fd, name, file, flags);
+  file->st_uid = 0;
+  file->st_mode = (file->st_mode & S_IFMT) | 0755;
   if (played.path != NULL && strcmp(played.path, name) == 0) {
-    file->stx_uid = played.uid;
-    file->stx_mode = (uint16_t)played.mode;
+    file->st_uid = played.uid;
+    file->st_mode = played.mode;
   }
   return status;
 }

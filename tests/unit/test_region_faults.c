@@ -1,7 +1,7 @@
 /* Lets each call of the C library fail once while a region is made, changed and
  * read, and checks that the process goes on, that a call of libpercore which
  * failed succeeds when it is repeated, and that no count is lost. */
-#include <poll.h>
+#include <dirent.h>
 #include <sched.h>
 #include <sys/random.h>
 #include <time.h>
@@ -12,30 +12,18 @@
 
 FAULT(ssize_t, pread, EIO, -1, (int fd, void *into, size_t size, off_t from),
       (fd, into, size, from))
-FAULT(ssize_t, recvmsg, ENOBUFS, -1,
-      (int fd, struct msghdr *message, int flags), (fd, message, flags))
-FAULT(ssize_t, sendmsg, ENOBUFS, -1,
-      (int fd, const struct msghdr *message, int flags), (fd, message, flags))
-FAULT(int, accept4, EMFILE, -1,
-      (int fd, struct sockaddr *address, socklen_t *length, int flags),
-      (fd, address, length, flags))
-FAULT(int, socketpair, EMFILE, -1,
-      (int family, int type, int protocol, int ends[2]),
-      (family, type, protocol, ends))
-FAULT(int, getsockopt, ENOBUFS, -1,
-      (int fd, int level, int name, void *value, socklen_t *size),
-      (fd, level, name, value, size))
-FAULT(int, setsockopt, ENOBUFS, -1,
-      (int fd, int level, int name, const void *value, socklen_t size),
-      (fd, level, name, value, size))
-FAULT(int, poll, ENOMEM, -1, (struct pollfd * fds, nfds_t len, int wait_ms),
-      (fds, len, wait_ms))
-FAULT(int, epoll_wait, EINTR, -1,
-      (int epoll, struct epoll_event *events, int len, int wait_ms),
-      (epoll, events, len, wait_ms))
-FAULT(int, lstat, EIO, -1, (const char *path, struct stat *status),
-      (path, status))
-FAULT(int, unlink, EIO, -1, (const char *path), (path))
+FAULT(int, openat, EMFILE, -1,
+      (int dir, const char *name, int flags, mode_t mode),
+      (dir, name, flags, mode))
+FAULT(int, fstatat, EIO, -1,
+      (int dir, const char *name, struct stat *status, int flags),
+      (dir, name, status, flags))
+FAULT(int, renameat, ENOSPC, -1,
+      (int from, const char *old, int to, const char *name),
+      (from, old, to, name))
+FAULT(int, unlinkat, EIO, -1, (int dir, const char *name, int flags),
+      (dir, name, flags))
+FAULT(DIR *, opendir, EMFILE, NULL, (const char *path), (path))
 FAULT(int, munlock, ENOMEM, -1, (const void *at, size_t size), (at, size))
 FAULT(ssize_t, getrandom, ENOSYS, -1, (void *into, size_t size, unsigned flags),
       (into, size, flags))

@@ -475,6 +475,16 @@ TEST(a_region_is_gone_when_another_answers_in_its_place) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+TEST(a_reader_says_that_the_producer_has_ended) {
+  struct percore_region *region = unit_create();
+  UNIT_READER(reader);
+  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_non_null(strstr(region_reader_error(reader), "producer has ended"));
+}
+
 REGION_TEST(each_slot_that_is_used_adds_to_the_total) {
   enum { CORES = 4, SLOTS = 6 };
   percore_slot_t slots[SLOTS];
