@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-<<<<<<< HEAD
-#include <sys/param.h>
-#include <sys/stat.h>
-=======
->>>>>>> newcomer
 #include <unistd.h>
 
 #include "process.h"

@@ -481,7 +481,7 @@ TEST(a_reader_says_that_the_producer_has_ended) {
   assert_return_code(percore_destroy(region), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_int_equal(region_reader_fault(reader)->error, ENOENT);
   assert_non_null(strstr(region_reader_error(reader), "producer has ended"));
 }
 
