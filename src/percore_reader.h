@@ -56,7 +56,7 @@ const struct percore_table *percore_reader_table(struct percore_reader *reader,
 
 /* Returns one more than the highest row that has ever been used. Rows are
  * numbered from 1, and lower rows may have been removed. The row of a
- * single-row table is row 1. */
+ * single-row table is row 0. */
 uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
 
 /* Returns the first column of a field; for the number of fields of the table,
@@ -114,8 +114,8 @@ int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
  * per column. A total counts from when the row was added or last reset; values
  * of one slot count from when the region was created. Returns 0; 1 if the
  * values may be from different moments, because the writer was inside a section
- * at every attempt; or -1 with errno ENOENT (no such row), EINVAL, ENODEV (no
- * region). */
+ * at every attempt; or -1 with errno ENOENT (no such row), EAGAIN (the row is
+ * just being added, removed or reset), EINVAL, ENODEV (no region). */
 int percore_read_row(struct percore_reader *reader, uint32_t table,
                      uint32_t row, int slot, char *name, size_t name_size,
                      uint64_t *values, uint32_t count);

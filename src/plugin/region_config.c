@@ -301,10 +301,8 @@ bool region_config_wants_row(const struct region_table_config *config,
 }
 
 bool region_config_may_read(const struct region_config *config, uid_t uid) {
-  if (!config->users_given)
-    return true;
+  bool may = !config->users_given;
   for (size_t i = 0; i < config->users_len; i++)
-    if (config->users[i] == uid)
-      return true;
-  return false;
+    may |= config->users[i] == uid;
+  return may;
 }

@@ -92,12 +92,9 @@ static bool is_heard(struct region_instance *instance, int severity) {
   return true;
 }
 
-static void tell(struct region_instance *instance, int severity,
-                 const char *format, ...) __attribute__((format(printf, 3, 4)));
-
 /* Logs an event, and sends it as a notification. */
-static void tell(struct region_instance *instance, int severity,
-                 const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void
+tell(struct region_instance *instance, int severity, const char *format, ...) {
   notification_t note = {.severity = severity,
                          .time = NS_TO_CDTIME_T(instance->watch->now.stamp_ns)};
   va_list arguments;
@@ -226,6 +223,7 @@ static void conclude(struct region_instance *instance) {
   watch->silent += instance->health == REGION_STOPPED;
   watch->stale += instance->health == REGION_STALE;
   watch->stuck += found->stuck;
+  instance->alive = found->alive;
   instance->found = (struct region_found){0};
 }
 

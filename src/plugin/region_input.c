@@ -4,10 +4,6 @@
 
 #include "utils/common/common.h"
 
-/* Reading slot by slot is faster if a tile (a block of rows that are read
- * together) has at least TILE_ROWS rows. */
-#define TILE_ROWS 16
-#define TILE_CORES_BYTES ((size_t)1 << 20)
 /* The memory of a tile is kept for the next. A large request in each round
  * would make malloc merge all small free chunks, which dispatching needs again:
  * this takes a fifth of the time of dispatching. */
@@ -26,6 +22,17 @@ static uint64_t *last_of(const struct region_input *input, uint32_t row,
 
 static size_t size_of_row(const struct region_input *input) {
   return region_growth_of_row(&input->past) + sizeof(*input->rows);
+}
+
+/* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
+ * allowance is too small or calloc fails. */
+static void *allocate(struct region_allowance *allowance, size_t size) {
+  if (!region_allowance_take(allowance, size))
+    return NULL;
+  void *memory = calloc(1, size);
+  if (memory == NULL)
+    region_allowance_give(allowance, size);
+  return memory;
 }
 
 /* Remembers `rows` rows. Returns false if memory is short. */
@@ -84,7 +91,7 @@ static bool make_room(struct region_input *input) {
     size_t most = sum->ranks_by == NULL ? 0 : MIN(sum->config->top, max_rows);
     size_t size =
         3 * cells * sizeof(uint64_t) + 2 * most * sizeof(*input->candidates);
-    input->rest = region_calloc(memory, size);
+    input->rest = allocate(memory, size);
     if (input->rest == NULL)
       return false;
     input->bytes += size;
@@ -128,10 +135,6 @@ static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
                          (size_t)(copy - 1) * tile->capacity * tile->columns;
 }
 
-static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
-  return tile->births + (size_t)i * tile->columns;
-}
-
 /* Makes sure that the births have been read. Returns false if the row holds
  * another object by now. */
 static bool need_births(const struct row *row) {
@@ -149,6 +152,14 @@ static void count(struct region_input *input, struct region_sum_row *to,
                   uint32_t copy, uint64_t *last, const uint64_t *cells) {
   input->worst =
       MAX(input->worst, region_row_count(input->sum, to, copy, last, cells));
+}
+
+/* Adds what the tile's row i has grown. */
+static void count_cells(struct region_input *input, struct region_sum_row *to,
+                        uint32_t i) {
+  for (uint32_t copy = 0; copy < copies_of(input); copy++)
+    count(input, to, copy, last_of(input, input->tile->first_row + i, copy),
+          cells_of(input->tile, copy, i));
 }
 
 /* Stops counting the row's object for a row of the sum. A row without objects
@@ -204,7 +215,8 @@ static void begin_object(const struct row *row) {
   for (uint32_t copy = 0; copy < copies_of(input); copy++) {
     uint64_t *last = last_of(input, row->number, copy);
     const uint64_t *cells = cells_of(input->tile, copy, row->i);
-    const uint64_t *births = copy == 0 ? births_of(input->tile, row->i) : cells;
+    const uint64_t *births =
+        copy == 0 ? input->tile->births + (size_t)row->i * sum->columns : cells;
     if (copy == 0 || !is_first)
       (void)region_row_count(sum, copy == 0 ? to : sum->other, copy, last,
                              births);
@@ -227,16 +239,26 @@ static void combine(struct region_input *input, struct region_sum_row *to,
   const struct region_sum *sum = input->sum;
   uint32_t copies = to == sum->other || bases == NULL ? 1 : copies_of(input);
   if (to->read_in != sum->pass)
-    to->parts = 0;
+    to->parts = to->singles = 0;
   to->read_in = sum->pass;
+  const struct region_instance *name = input->producer->instance;
+  uint64_t started_ns = region_producer_started_ns(input->producer);
+  bool is_other =
+      to->singles > 0 && to->newest_of == name && to->newest_ns != started_ns;
+  bool is_older = is_other && started_ns < to->newest_ns;
+  to->singles += !is_other;
+  to->newest_of = name;
+  to->newest_ns = is_older ? to->newest_ns : started_ns;
   for (uint32_t copy = 0; copy < copies; copy++)
     for (uint32_t n = 0; n < sum->present.len; n++) {
       const struct region_column *column = &sum->present.list[n];
       uint64_t base = 0;
+      if (is_older && region_field_is_single(&sum->fields[column->field]))
+        continue;
       if (bases != NULL)
         base = bases[(size_t)copy * input->past.width + sum->counters.len + n];
       else if (sum->fields[column->field].kind == PERCORE_UPDOWN)
-        base = births_of(input->tile, i)[column->column];
+        base = input->tile->births[(size_t)i * sum->columns + column->column];
       region_sum_combine(sum, column,
                          &to->now[(size_t)copy * sum->columns + column->column],
                          cells_of(input->tile, copy, i)[column->column] - base,
@@ -335,26 +357,56 @@ static void add_to_rest(struct region_input *input, uint32_t i, bool moves) {
     }
 }
 
-/* Leaves what the row counts to `other`, because it is changing. */
-static void pass_over(struct region_input *input, uint32_t number, uint32_t i) {
-  for (uint32_t copy = 0; copy < copies_of(input); copy++)
-    count(input, input->sum->other, copy, last_of(input, number, copy),
-          cells_of(input->tile, copy, i));
+/* Returns the row of the sum for which the row's object counts, as find_row
+ * does. An object counts no longer for a row that has lost its place. */
+static struct region_sum_row *choose_row(const struct row *row) {
+  struct region_input *input = row->input;
+  struct region_sum_row *to = input->rows[row->number];
+  if (to != NULL && to != input->sum->other && !to->shown) {
+    release(input, row->number);
+    to = NULL;
+  }
+  if (to == NULL && (row->is_live || row->is_new)) {
+    to = find_row(row);
+    if (to != NULL && row->is_live)
+      region_input_assign(input, row->number, to);
+  }
+  return to;
+}
+
+/* Reads a row that is remembered. */
+static void count_row(const struct row *row) {
+  struct region_input *input = row->input;
+  struct region_sum *sum = input->sum;
+  struct region_sum_row *to = choose_row(row);
+  int64_t weight = weigh(row);
+  if (to == NULL && sum->single)
+    return; /* `other` is not reported: its counts wait */
+  if (to == NULL && row->is_live && sum->ranks_by != NULL)
+    offer(row, weight);
+  if (to == NULL)
+    to = sum->other;
+  else
+    to->weight = region_weights_add(to->weight, weight);
+  count_cells(input, to, row->i);
+  if (row->is_live && sum->present.len > 0 && !input->ended)
+    combine(input, to, row->i, last_of(input, row->number, 0));
+  if (!row->is_live && input->rows[row->number] != NULL)
+    release(input, row->number);
 }
 
 static void read_row(struct region_input *input, uint32_t i) {
   struct region_sum *sum = input->sum;
-  const struct region_tile *tile = input->tile;
-  uint64_t generation = tile->generations[i];
-  uint32_t number = tile->first_row + i;
+  uint64_t generation = input->tile->generations[i];
+  uint32_t number = input->tile->first_row + i;
   bool is_remembered = number < input->past.rows;
   bool moves = number >= input->kept && number < input->rows_read;
+  bool is_known = (input->scans > 0 || input->from_zero) && !moves;
   struct row row = {.input = input,
                     .i = i,
                     .number = number,
                     .incarnation = region_incarnation(generation),
                     .is_live = region_state(generation) == REGION_LIVE};
-  bool is_known = (input->scans > 0 || input->from_zero) && !moves;
   if (generation == 0)
     return;
   input->live += row.is_live;
@@ -362,48 +414,26 @@ static void read_row(struct region_input *input, uint32_t i) {
     add_to_rest(input, i, is_remembered);
   if (is_remembered && !is_known)
     learn(input, number, i);
-  if (generation == REGION_CHANGING) {
-    if (is_remembered)
-      pass_over(input, number, i);
-    return;
-  }
   if (!is_remembered) {
-    if (row.is_live && !input->ended && need_births(&row))
+    if (row.is_live && sum->present.len > 0 && !input->ended &&
+        need_births(&row))
       combine(input, sum->other, i, NULL);
-    return;
-  }
-  row.is_same = input->past.incarnations[number] == row.incarnation;
-  row.is_new = !row.is_same && is_known;
-  if (!row.is_same) {
-    if (!need_births(&row))
+  } else if (generation == REGION_CHANGING) {
+    count_cells(input, sum->other, i);
+  } else {
+    row.is_same = input->past.incarnations[number] == row.incarnation;
+    row.is_new = !row.is_same && is_known;
+    if (!row.is_same && !need_births(&row))
       return; /* it is read again in the next scan */
-    begin_object(&row);
+    if (!row.is_same)
+      begin_object(&row);
+    count_row(&row);
   }
-  struct region_sum_row *to = input->rows[number];
-  if (to != NULL && to != sum->other && !to->shown)
-    release(input, number); /* it has lost its place */
-  to = input->rows[number];
-  if (to == NULL && (row.is_live || row.is_new)) {
-    to = find_row(&row);
-    if (to != NULL && row.is_live)
-      region_input_assign(input, number, to);
-  }
-  if (to == NULL && sum->single)
-    return; /* `other` is not reported: its counts wait */
-  int64_t weight = weigh(&row);
-  if (to == NULL && row.is_live && sum->ranks_by != NULL)
-    offer(&row, weight);
-  if (to == NULL)
-    to = sum->other;
-  else
-    to->weight = region_weights_add(to->weight, weight);
-  for (uint32_t copy = 0; copy < copies_of(input); copy++)
-    count(input, to, copy, last_of(input, number, copy),
-          cells_of(tile, copy, i));
-  if (row.is_live && !input->ended)
-    combine(input, to, i, last_of(input, number, 0));
-  if (!row.is_live && input->rows[number] != NULL)
-    release(input, number);
+}
+
+static bool is_as_before(uint64_t generation, uint32_t incarnation) {
+  return region_state(generation) == REGION_LIVE &&
+         region_incarnation(generation) == incarnation;
 }
 
 /* Reads rows from the tile's row i on, as long as they are light: they hold the
@@ -424,15 +454,19 @@ read_light(struct region_input *input, uint32_t i, bool dense) {
   const uint32_t rank_column = counters[rank_at].column;
   const int64_t least = sum->ranks_by != NULL ? input->least : INT64_MAX;
   const uint64_t *generations = tile->generations;
-  const uint64_t *cells = tile->totals + (size_t)i * columns;
   const uint32_t *incarnations = input->past.incarnations + first;
+  if (dense && i == 0 &&
+      memcmp(tile->totals, last_of(input, first, 0),
+             (size_t)stop * len * sizeof(*tile->totals)) == 0)
+    while (i < stop && is_as_before(generations[i], incarnations[i]))
+      i++;
+  const uint64_t *cells = tile->totals + (size_t)i * columns;
   struct region_sum_row *const *rows = input->rows + first;
   uint64_t *last = last_of(input, first + i, 0), *now = sum->other->now;
   for (; i < stop; i++, cells += columns, last += len) {
     uint64_t weight = cells[rank_column] - last[rank_at], grown = weight;
     __builtin_prefetch(last + PREFETCHED, 1);
-    if (region_state(generations[i]) != REGION_LIVE ||
-        region_incarnation(generations[i]) != incarnations[i])
+    if (!is_as_before(generations[i], incarnations[i]))
       break;
     for (uint32_t n = 0; n < len && grown == 0; n++)
       grown = cells[dense ? n : counters[n].column] - last[n];
@@ -596,14 +630,6 @@ static bool begin(struct region_input *input) {
   return true;
 }
 
-static uint32_t tile_rows(const struct region_sum *sum) {
-  uint64_t cells =
-      sum->per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
-  uint64_t row = (uint64_t)sum->columns * sum->copies;
-  uint64_t few = MIN(TILE_ROWS, TILE_CORES_BYTES / sizeof(uint64_t) / row);
-  return (uint32_t)MAX(1, MAX(cells / row, few));
-}
-
 static void read_tile(struct region_input *input) {
   struct region_sum *sum = input->sum;
   struct region_tile *tile = input->tile;
@@ -640,9 +666,10 @@ static bool prepare_tile(struct region_input *input) {
   bool many = sum->present.len > 0 || input->scans == 0;
   uint32_t want = (many ? REGION_WANT_BIRTHS : 0) |
                   (copies_of(input) > 1 ? REGION_WANT_CORES : 0);
+  const struct region_reader *reader = input->producer->reader;
+  uint32_t rows = region_tile_rows(reader, input->number, sum->copies);
   input->tile = &input->producer->watch->tile;
-  return region_tile_reuse(input->tile, input->producer->reader, input->number,
-                           tile_rows(sum), want) == 0;
+  return region_tile_reuse(input->tile, reader, input->number, rows, want) == 0;
 }
 
 enum region_scan region_input_scan(struct region_input *input, bool ended,

@@ -207,14 +207,7 @@ static size_t count_names(struct region_watch *watch) {
   size_t names = 0;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
-    instance->is_counted = false;
-  for (struct region_producer *producer = watch->producers; producer != NULL;
-       producer = producer->next)
-    if (producer->inputs != NULL && !producer->ended &&
-        !producer->instance->is_counted) {
-      producer->instance->is_counted = true;
-      names++;
-    }
+    names += instance->alive + instance->found.came > instance->found.went;
   return names;
 }
 
@@ -254,7 +247,8 @@ static bool is_full(struct region_watch *watch,
 static void make_producer(struct region_watch *watch,
                           struct region_instance *instance, const char *file,
                           const struct stat *status) {
-  const struct region_reader_options options = {.keep_from_children = true};
+  const struct region_reader_options options = {
+      .keep_from_children = true, .allowance = &instance->budget->memory};
   struct region_producer *producer = get_memory(watch, sizeof(*producer));
   struct region_reader *reader;
   if (producer == NULL ||
@@ -268,9 +262,9 @@ static void make_producer(struct region_watch *watch,
                                        .inode = status->st_ino,
                                        .uid = status->st_uid,
                                        .reader = reader,
+                                       .is_slow = true,
                                        .met = true};
   sstrncpy(producer->file, file, sizeof(producer->file));
-  region_reader_use_allowance(reader, &instance->budget->memory);
   instance->files++;
   watch->files++;
   producer->next = watch->producers;
@@ -283,6 +277,7 @@ static void make_producer(struct region_watch *watch,
       count_names(watch) > NAMES_MAX) {
     tell_names(watch, instance->budget->name);
     remove_file(watch, &watch->producers);
+    instance->found.came--;
   }
 }
 

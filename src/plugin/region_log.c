@@ -14,9 +14,9 @@ static uint64_t hash(uint64_t hash, const char *text) {
   return hash * UINT64_C(1099511628211);
 }
 
-/* Returns the line of a condition or, if it is not known, the line that was not
- * seen for the longest time. A line that was logged within the last hour is
- * kept, because it counts. */
+/* Returns the line of a condition. For an unknown condition, returns an empty
+ * line in place of the one that was not seen for the longest time. A line that
+ * was logged within the last hour is kept, because it counts. */
 static struct region_log_line *find(struct region_log *log, uint64_t key) {
   struct region_log_line *oldest = NULL;
   for (size_t i = 0; i < REGION_LOG_KNOWN; i++) {
@@ -27,6 +27,7 @@ static struct region_log_line *find(struct region_log *log, uint64_t key) {
         (oldest == NULL || line->seen_ns < oldest->seen_ns))
       oldest = line;
   }
+  *oldest = (struct region_log_line){.key = key};
   return oldest;
 }
 
@@ -40,11 +41,8 @@ static bool has_room(const struct region_log *log) {
 static bool takes(struct region_about about, uint64_t key) {
   struct region_log *log = about.log;
   struct region_log_line *line = find(log, key);
-  bool known = key != 0 && line->key == key && is_recent(log, line->seen_ns);
-  bool room = (!known || line->said_ns == 0) && has_room(log);
-  log->left_out += !known && !room;
-  if (!known)
-    *line = (struct region_log_line){.key = key};
+  bool room = line->said_ns == 0 && has_room(log);
+  log->left_out += line->seen_ns == 0 && !room;
   line->seen_ns = log->now_ns;
   if (room)
     line->said_ns = log->now_ns;

@@ -96,19 +96,17 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
 }
 
 /* True if the up-down counter, gauge or state can be reported. States, and
- * gauges without an aggregation, cannot be combined over several rows, inputs
- * or cores. */
+ * gauges without an aggregation, cannot be combined over several rows,
+ * instances or cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
   const struct region_sum_field *field = put->field;
-  bool none =
-      field->kind == PERCORE_STATE ||
-      (field->kind == PERCORE_GAUGE && field->aggregation == PERCORE_NONE);
+  bool none = region_field_is_single(field);
   if (row == sum->other)
     return row->parts > 0 && put->copy == 0 && !none;
   return row->parts > 0 &&
-         (!none || (row->parts == 1 && (put->copy > 0 || !sum->per_core)));
+         (!none || (row->singles == 1 && (put->copy > 0 || !sum->per_core)));
 }
 
 static void put_row(struct put *put, struct region_sum_row *row) {

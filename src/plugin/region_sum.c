@@ -7,15 +7,6 @@
 
 #include "utils/common/common.h"
 
-void *region_calloc(struct region_allowance *allowance, size_t size) {
-  if (!region_allowance_take(allowance, size))
-    return NULL;
-  void *memory = calloc(1, size);
-  if (memory == NULL)
-    region_allowance_give(allowance, size);
-  return memory;
-}
-
 /* ---------------------------------------------------------------------------
  * Rows by name
  */

@@ -15,6 +15,8 @@
 #define ROUND_NS UINT64_C(10000000000)
 /* How long a region is read before the next region's turn. */
 #define TURN_NS UINT64_C(1000000)
+/* After a turn that took longer, the region is read after the others. */
+#define SLOW_NS (4 * TURN_NS)
 /* How many slots to read between two looks at the clock. */
 #define SLOTS_AT_ONCE 64
 
@@ -34,13 +36,6 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-static void for_each(struct region_watch *watch,
-                     void (*act)(struct region_producer *)) {
-  for (struct region_producer *producer = watch->producers; producer != NULL;
-       producer = producer->next)
-    act(producer);
-}
-
 /* ---------------------------------------------------------------------------
  * Which sum an input is added to
  */
@@ -58,12 +53,6 @@ static struct region_sum **find_sum(struct region_budget *budget,
                            strcmp((*link)->table, table) != 0))
     link = &(*link)->next;
   return *link != NULL ? link : NULL;
-}
-
-/* True if the sum must not yet be replaced by a sum with other fields, because
- * its last counts must still be read or dispatched. */
-static bool must_wait(const struct region_sum *sum) {
-  return sum->inputs != NULL || sum->is_new || region_sum_owes(sum);
 }
 
 /* Returns a live producer whose table is added to the sum: one of another name
@@ -137,8 +126,9 @@ static void join(struct region_producer *producer, uint32_t t) {
         "ReportPerInstance true to report it.");
     return;
   }
-  if (!fits && found != NULL && must_wait(*found))
-    return;
+  if (!fits && found != NULL &&
+      ((*found)->inputs != NULL || (*found)->is_new || region_sum_owes(*found)))
+    return; /* its last counts must be read and dispatched first */
   struct region_sum *sum = fits ? *found : make_sum(producer, t, name, found);
   if (sum != NULL && region_sum_begin(sum)) {
     input->sum = sum;
@@ -165,16 +155,11 @@ void region_producer_free_inputs(struct region_producer *producer) {
   producer->ended = false;
 }
 
-/* CLOCK_BOOTTIME */
-static uint64_t started_ns(const struct region_producer *producer) {
-  return region_reader_directory(producer->reader)->header.start_boottime_ns;
-}
-
 /* True if none of the producer's counts have been reported: it started after
  * the watch. */
 static bool is_new_producer(const struct region_producer *producer) {
   const struct region_watch *watch = producer->watch;
-  uint64_t start_ns = started_ns(producer);
+  uint64_t start_ns = region_producer_started_ns(producer);
   return start_ns >= watch->after_boottime_ns &&
          start_ns <= watch->now.boottime_ns + ROUND_NS;
 }
@@ -182,7 +167,7 @@ static bool is_new_producer(const struct region_producer *producer) {
 /* Returns the CLOCK_REALTIME when the producer started, at most the present. */
 static uint64_t start_of(const struct region_producer *producer) {
   const struct region_moment *now = &producer->watch->now;
-  uint64_t start_ns = started_ns(producer);
+  uint64_t start_ns = region_producer_started_ns(producer);
   uint64_t age_ns =
       now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
   return age_ns < now->stamp_ns ? now->stamp_ns - age_ns : 1;
@@ -229,8 +214,7 @@ static void read_workers(struct region_producer *producer, uint64_t until_ns) {
   watch->useful.host |= config->report_host;
   region_useful_add(&watch->useful, &producer->workers,
                     config->report_per_core != REGION_PER_CORE_NONE);
-  found->polling += region_workers_polling(&producer->workers);
-  found->stuck += region_workers_stuck(&producer->workers);
+  region_workers_count(&producer->workers, &found->polling, &found->stuck);
 }
 
 static void warn_of_unknown_tables(const struct region_producer *producer) {
@@ -340,7 +324,7 @@ static void begin_reading(struct region_producer *producer) {
 /* Goes on to read the region, for one turn. */
 static void read_on(struct region_producer *producer) {
   const struct region_watch *watch = producer->watch;
-  uint64_t until_ns = region_watch_now_ns(watch) + TURN_NS;
+  uint64_t begin_ns = region_watch_now_ns(watch), until_ns = begin_ns + TURN_NS;
   bool is_first = producer->read_in != watch->round;
   if (is_first)
     begin_reading(producer);
@@ -353,6 +337,7 @@ static void read_on(struct region_producer *producer) {
     if (region_watch_now_ns(watch) > until_ns)
       break;
   }
+  producer->is_slow = region_watch_now_ns(watch) - begin_ns > SLOW_NS;
   if (must_unmap(producer))
     region_reader_give_back(producer->reader);
   else
@@ -386,7 +371,7 @@ static void refresh(struct region_producer *producer) {
 
 /* True if it makes no sense to try the file again in the next round. */
 static bool is_refused(const struct region_producer *producer) {
-  int error = region_reader_errno(producer->reader);
+  int error = region_reader_fault(producer->reader)->error;
   return is_replaced(producer) || error == EPROTO || error == ENOTSUP ||
          error == EACCES || error == EPERM || error == ELOOP ||
          error == ENOENT || error == EAGAIN;
@@ -410,15 +395,18 @@ static void look_after(struct region_producer *producer) {
     region_producer_refresh(producer);
   if (producer->inputs == NULL)
     return;
-  if (producer->ended || region_reader_errno(producer->reader) == 0)
+  if (producer->ended || region_reader_fault(producer->reader)->error == 0)
     read_on(producer);
   if (producer->ended && !is_underway(producer) && !producer->missed)
     region_producer_forget(producer);
 }
 
-static void look_after_known(struct region_producer *producer) {
-  if (producer->inputs != NULL)
-    look_after(producer);
+/* Known producers come first, so that slow and new ones do not delay them. */
+static void look_after_known(struct region_watch *watch) {
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    if (producer->inputs != NULL && !producer->is_slow)
+      look_after(producer);
 }
 
 /* Gives turns to the regions that are not read completely, until `end_ns`. What
@@ -436,8 +424,9 @@ static void read_rest(struct region_watch *watch, uint64_t end_ns) {
   }
 }
 
-/* Looks after files that are not read, until `end_ns`: those that had to wait
- * in the previous round first. At least one is looked after. */
+/* Looks after slow regions and files that are not read, until `end_ns`: those
+ * that had to wait in the previous round first. At least one is looked after.
+ */
 static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
   bool has_time = true;
   for (int waited = 1; waited >= 0; waited--)
@@ -523,42 +512,35 @@ static void forget_sums(struct region_watch *watch,
         watch->now.monotonic_ns - sum->read_ns < REGION_FORGET_NS ||
         region_sum_owes(sum)) {
       link = &sum->next;
-      continue;
+    } else {
+      *link = sum->next;
+      region_sum_free(sum);
     }
-    *link = sum->next;
-    region_sum_free(sum);
   }
 }
 
-/* Frees the budgets of regions that have neither instances nor sums. */
-static void drop_budgets(struct region_watch *watch) {
+/* Frees names, sums, and regions that have neither. */
+static void forget(struct region_watch *watch) {
+  region_list_forget(watch);
   for (struct region_budget **link = &watch->budgets; *link != NULL;) {
     struct region_budget *budget = *link;
+    forget_sums(watch, budget);
     if (budget->instances > 0 || budget->memory.used > 0 ||
         budget->sums != NULL) {
       link = &budget->next;
-      continue;
+    } else {
+      *link = budget->next;
+      free(budget);
     }
-    *link = budget->next;
-    free(budget);
   }
 }
 
-static void forget(struct region_watch *watch) {
-  region_list_forget(watch);
-  for (struct region_budget *budget = watch->budgets; budget != NULL;
-       budget = budget->next)
-    forget_sums(watch, budget);
-  drop_budgets(watch);
-}
-
-/* Which part of an interval may be spent on producers that are not read yet. */
+/* Which part of an interval may be spent on producers that are slow or new. */
 #define OPEN_PART 8
 
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now) {
   uint64_t begin_ns = region_watch_now_ns(watch);
-  uint64_t look_ns = begin_ns + watch->options.interval_ns / OPEN_PART;
   uint64_t end_ns = begin_ns + watch->options.interval_ns / 2;
   watch->now = *now;
   watch->round++;
@@ -567,9 +549,9 @@ void region_watch_round(struct region_watch *watch,
                       config_cores(&watch->options.config->cores));
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
-  /* Known producers come first, so that new ones do not delay them. */
-  for_each(watch, look_after_known);
-  look_after_others(watch, look_ns);
+  look_after_known(watch);
+  look_after_others(watch, region_watch_now_ns(watch) +
+                               watch->options.interval_ns / OPEN_PART);
   read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))
     return;

@@ -17,21 +17,14 @@ static bool is_stuck(const struct region_worker *worker) {
   return worker->still_ns >= REGION_STUCK_NS;
 }
 
-int region_workers_polling(const struct region_workers *workers) {
-  int polling = 0;
+void region_workers_count(const struct region_workers *workers, int *polling,
+                          int *stuck) {
   for (uint32_t s = 0; s < workers->len; s++) {
     const struct region_worker *worker = &workers->list[s];
-    polling += worker->slot.state == REGION_LIVE && worker->polls &&
-               worker->slot.asleep_tsc == 0;
+    *polling += worker->slot.state == REGION_LIVE && worker->polls &&
+                worker->slot.asleep_tsc == 0;
+    *stuck += is_stuck(worker);
   }
-  return polling;
-}
-
-int region_workers_stuck(const struct region_workers *workers) {
-  int stuck = 0;
-  for (uint32_t s = 0; s < workers->len; s++)
-    stuck += is_stuck(&workers->list[s]);
-  return stuck;
 }
 
 bool region_workers_changed(const struct region_workers *workers, bool were,
@@ -132,10 +125,6 @@ static double at_most_one(double load, int core, struct region_watch *watch) {
   return load < 1 ? load : 1;
 }
 
-static void put_percent(value_list_t *list, const char *name, double share) {
-  put_gauge(list, "percent", name, share * 100);
-}
-
 /* Collects the useful loads of all measured cores, so that a set is left out
  * that equals the set of all cores, not of those that poll. */
 static void collect_useful(struct snapshot *loads,
@@ -170,7 +159,7 @@ void region_useful_put(const struct region_useful *useful,
     snprintf(number, sizeof(number), "%d", core);
     put_subject(&list, PLUGIN_CORE, number);
     if (core < useful->end && useful->core[core].per_core)
-      put_percent(&list, "useful", loads.cores[i].load);
+      put_gauge(&list, "percent", "useful", loads.cores[i].load * 100);
   }
   if (useful->host)
     (void)aggregate_all(&loads, &watch->topology, watch->options.config->groups,
@@ -178,7 +167,7 @@ void region_useful_put(const struct region_useful *useful,
   for (size_t i = 0; i < loads.aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &loads.aggregates[i];
     put_subject(&list, PLUGIN_HOST, aggregate->name);
-    put_percent(&list, "useful_mean", aggregate->load.mean);
+    put_gauge(&list, "percent", "useful_mean", aggregate->load.mean * 100);
   }
   free(loads.aggregates);
   free(loads.cores);

@@ -61,10 +61,10 @@ void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
 void region_useful_put(const struct region_useful *useful,
                        struct region_watch *watch);
 
-/* Returns how many workers are attached and awake, and how many of these are
+/* Adds how many workers are attached and awake, and how many of these are
  * stuck. */
-int region_workers_polling(const struct region_workers *workers);
-int region_workers_stuck(const struct region_workers *workers);
+void region_workers_count(const struct region_workers *workers, int *polling,
+                          int *stuck);
 
 /* Writes the cores of workers that became stuck at this reading or, if `were`
  * is set, the cores of workers that are no longer stuck. Returns false if there

@@ -135,6 +135,12 @@ struct region_sum_row {
   uint32_t parts;    /* objects whose up-down counters, gauges and states are in
                         `now`, in the pass read_in */
   uint64_t read_in;
+  /* States, and gauges without an aggregation, are those of the newest producer
+   * of a name: which, when it started, and how many objects `now` could be of.
+   */
+  const struct region_instance *newest_of;
+  uint64_t newest_ns;
+  uint32_t singles;
   bool shown;           /* its objects count for it, not for `other` */
   bool contends, again; /* is a candidate; was one lately */
   uint64_t contended;   /* in which put it was a candidate and not chosen; 0 */
@@ -277,7 +283,7 @@ struct region_instance {
   uint64_t served_ns; /* CLOCK_MONOTONIC: when it last had a file to read */
   /* CLOCK_MONOTONIC: when it was first read, or last reported; 0: never read */
   uint64_t calm_since_ns;
-  bool is_counted;        /* scratch */
+  uint32_t alive;         /* producers, in the last round */
   bool was_told, alarmed; /* ever reported; reported, and not well since then */
   bool complained;        /* it was logged why a file is not read */
 };
@@ -302,7 +308,8 @@ struct region_producer {
   uint64_t read_in;    /* the last round in which it was read */
   uint32_t next_table; /* the next to read; input_count: all were read */
   bool missed; /* one of them could not be read, but may be in the next round */
-  bool ended;  /* the producer has ended; its last counts are being read */
+  bool is_slow; /* its last turn took too long, or it has had none */
+  bool ended;   /* the producer has ended; its last counts are being read */
   struct region_workers workers;
   bool from_zero; /* none of the producer's counts have been reported */
   bool met;       /* the last list of the directory has it */
@@ -350,10 +357,6 @@ region_about_sum(const struct region_sum *sum) {
   return (struct region_about){
       .log = sum->budget->log, .region = sum->budget->name, .part = sum->table};
 }
-
-/* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
- * allowance is too small or calloc fails. */
-void *region_calloc(struct region_allowance *allowance, size_t size);
 
 /* Creates the sum for table t of a directory. tsc_hz is the frequency of the
  * first producer's TSC. Returns NULL if out of memory. */
@@ -410,6 +413,13 @@ size_t region_sum_row_values(const struct region_sum *sum);
 bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row);
 bool region_sum_owes(const struct region_sum *sum);
+
+/* True if values of several objects cannot be combined. */
+static inline bool
+region_field_is_single(const struct region_sum_field *field) {
+  return field->kind == PERCORE_STATE ||
+         (field->kind == PERCORE_GAUGE && field->aggregation == PERCORE_NONE);
+}
 
 /* Combines an up-down counter, gauge or state with the one in *now, or replaces
  * it. */
@@ -505,6 +515,12 @@ static inline bool
 region_producer_is_alive(const struct region_producer *producer) {
   return producer->reader != NULL &&
          region_reader_presence(producer->reader) == REGION_ALIVE;
+}
+
+/* CLOCK_BOOTTIME */
+static inline uint64_t
+region_producer_started_ns(const struct region_producer *producer) {
+  return region_reader_directory(producer->reader)->header.start_boottime_ns;
 }
 
 void region_producer_free_inputs(struct region_producer *producer);

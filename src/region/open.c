@@ -53,7 +53,7 @@ int percore_refresh(struct percore_reader *reader) {
   }
   if (region_reader_presence(reader->reader) == REGION_ALIVE)
     return 0;
-  errno = region_reader_errno(reader->reader);
+  errno = region_reader_fault(reader->reader)->error;
   return -1;
 }
 
@@ -230,8 +230,9 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
     return -1;
   region_tile_read(reader->reader, &reader->tile, row);
   uint64_t generation = reader->tile.rows ? reader->tile.generations[0] : 0;
-  if (region_state(generation) != REGION_LIVE)
-    return region_failed(ENOENT);
+  enum region_state state = region_state(generation);
+  if (state != REGION_LIVE)
+    return region_failed(state == REGION_CHANGING ? EAGAIN : ENOENT);
   if (name != NULL && name_size > 0) {
     char row_name[REGION_ROW_NAME_SIZE];
     if (!region_reader_row_name(reader->reader, table, row, generation,

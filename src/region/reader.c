@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "process.h"
@@ -15,29 +16,25 @@
 
 #include "base/cancellation.h"
 
-static int open_reader(struct region_reader **opened,
-                       const struct region_title *title, const char *file,
+/* Opens a reader of the title at the beginning of a text. */
+static int open_reader(struct region_reader **opened, const char *text,
+                       size_t length,
                        const struct region_reader_options *options) {
-  struct region_reader *reader = calloc(1, sizeof(*reader));
+  struct region_title title;
   *opened = NULL;
-  if (reader == NULL)
+  if (!region_title_split(&title, text, length))
+    return region_failed(EINVAL);
+  struct region_reader *reader = calloc(1, sizeof(*reader));
+  char *dir = strdup(region_runtime_dir());
+  if (reader == NULL || dir == NULL) {
+    free(reader);
+    free(dir);
     return -1;
+  }
+  *reader =
+      (struct region_reader){.title = title, .dir = dir, .view.file.fd = -1};
   if (options != NULL)
     reader->options = *options;
-  reader->view.file.fd = -1;
-  reader->title = *title;
-  reader->is_fixed = file != NULL;
-  if (file != NULL && strlen(file) >= sizeof(reader->file)) {
-    free(reader);
-    return region_failed(ENAMETOOLONG);
-  }
-  reader->dir = strdup(region_runtime_dir());
-  if (reader->dir == NULL) {
-    free(reader);
-    return -1;
-  }
-  if (file != NULL)
-    strcpy(reader->file, file);
   *opened = reader;
   return 0;
 }
@@ -45,30 +42,19 @@ static int open_reader(struct region_reader **opened,
 int region_reader_open(struct region_reader **opened, const char *name,
                        const char *instance,
                        const struct region_reader_options *options) {
-  struct region_title title;
-  char text[sizeof(title) + 1];
-  int length =
-      snprintf(text, sizeof(text), "%s%s%s", name, instance != NULL ? "@" : "",
-               instance != NULL ? instance : "");
-  *opened = NULL;
-  if ((size_t)length >= sizeof(text) ||
-      !region_title_split(&title, text, (size_t)length))
-    return region_failed(EINVAL);
-  return open_reader(opened, &title, NULL, options);
+  char text[sizeof(struct region_title) + 2]; /* one byte too many is wrong */
+  (void)snprintf(text, sizeof(text), "%s%s%s", name,
+                 instance != NULL ? "@" : "", instance != NULL ? instance : "");
+  return open_reader(opened, text, strlen(text), options);
 }
 
 int region_reader_open_file(struct region_reader **opened, const char *file,
                             const struct region_reader_options *options) {
-  struct region_title title;
-  *opened = NULL;
-  if (!region_title_split(&title, file, region_title_length(file)))
-    return region_failed(EINVAL);
-  return open_reader(opened, &title, file, options);
-}
-
-void region_reader_use_allowance(struct region_reader *reader,
-                                 struct region_allowance *allowance) {
-  reader->allowance = allowance;
+  if (open_reader(opened, file, region_title_length(file), options) != 0)
+    return -1;
+  (*opened)->is_fixed = true;
+  strcpy((*opened)->file, file);
+  return 0;
 }
 
 void region_reader_close(struct region_reader *reader) {
@@ -110,15 +96,9 @@ static bool name_is_valid(const struct region_title *title,
                        "the region's name differs from its file's");
 }
 
-/* Loads a live word of the header. */
-static uint64_t header_word(const struct region_reader *reader, size_t word) {
-  struct region_view *view = &((struct region_reader *)(uintptr_t)reader)->view;
-  return has_view(reader) ? region_view_word(view, word) : 0;
-}
-
 static bool open_view(struct region_reader *reader, const char *name,
                       struct region_view *view) {
-  if (region_view_open(view, reader->dir, name, reader->allowance,
+  if (region_view_open(view, reader->dir, name, reader->options.allowance,
                        &reader->fault) != 0)
     return false;
   if (name_is_valid(&reader->title, &view->directory, &reader->fault))
@@ -127,20 +107,12 @@ static bool open_view(struct region_reader *reader, const char *name,
   return false;
 }
 
-/* Opens a file in place of the one that was read before. The allowance may not
- * suffice for both, so the bytes of the former are given back meanwhile. */
+/* Opens a file in place of the one that was read before. */
 static enum region_event take_file(struct region_reader *reader,
                                    const char *name) {
   struct region_view next, *view = &reader->view;
-  size_t held = view->bytes;
-  if (held > 0)
-    region_allowance_give(view->allowance, held);
-  if (!open_view(reader, name, &next)) {
-    if (held > 0)
-      (void)region_allowance_take(view->allowance, held);
+  if (!open_view(reader, name, &next))
     return REGION_AS_BEFORE;
-  }
-  view->bytes = 0;
   region_view_close(view);
   *view = next;
   if (name != reader->file)
@@ -173,7 +145,8 @@ static enum region_event look(struct region_reader *reader) {
     return REGION_AS_BEFORE;
   if (!there && view->map == NULL)
     return leave(reader, false);
-  uint64_t ended = header_word(reader, offsetof(struct region_header, ended));
+  uint64_t ended =
+      region_view_word(view, offsetof(struct region_header, ended));
   if (!there) /* what is mapped can still be read */
     return leave(reader, ended != 0);
   if (!region_file_is_over(view->file.fd, &view->directory.header, ended))
@@ -267,10 +240,6 @@ region_reader_fault(const struct region_reader *reader) {
   return &reader->fault;
 }
 
-int region_reader_errno(const struct region_reader *reader) {
-  return reader->fault.error;
-}
-
 const char *region_reader_error(struct region_reader *reader) {
   const struct region_fault *fault = &reader->fault;
   char why[REGION_FAULT_LINE];
@@ -317,21 +286,22 @@ bool region_reader_ended(const struct region_reader *reader) {
 /* The first slot is postponed_by 1; slot UINT32_MAX does not exist. */
 void region_reader_refusals(struct region_reader *reader,
                             struct region_refusals *refusals) {
-  const struct region_header *header = &reader->view.directory.header;
+  struct region_view *view = &reader->view;
+  const struct region_header *header = &view->directory.header;
   struct region_slot_view slot;
   *refusals = (struct region_refusals){0};
   if (!has_view(reader))
     return;
   uint64_t by =
-      header_word(reader, offsetof(struct region_header, postponed_by));
+      region_view_word(view, offsetof(struct region_header, postponed_by));
   region_reader_slot(
       reader, by <= header->slot_count ? (uint32_t)by - 1 : UINT32_MAX, &slot);
   refusals->attaches =
-      header_word(reader, offsetof(struct region_header, attach_refused));
+      region_view_word(view, offsetof(struct region_header, attach_refused));
   refusals->adds_postponed =
-      header_word(reader, offsetof(struct region_header, adds_postponed));
+      region_view_word(view, offsetof(struct region_header, adds_postponed));
   refusals->adds_in_children =
-      header_word(reader, offsetof(struct region_header, adds_in_children));
+      region_view_word(view, offsetof(struct region_header, adds_in_children));
   refusals->extra_slots = header->slot_count - header->core_count;
   refusals->tid = slot.tid;
   memcpy(refusals->name, slot.name, sizeof(refusals->name));
@@ -357,8 +327,7 @@ uint64_t region_reader_adds_refused(struct region_reader *reader,
 uint32_t region_reader_rows(struct region_reader *reader, uint32_t table) {
   uint64_t rows =
       live_word(reader, table, offsetof(struct region_table_live, rows_in_use));
-  if (rows == 0)
-    return 0;
-  uint32_t most = reader->view.directory.tables[table].max_rows;
-  return rows < most ? (uint32_t)rows : most;
+  return rows == 0 ? 0
+                   : (uint32_t)MIN(
+                         rows, reader->view.directory.tables[table].max_rows);
 }

@@ -28,6 +28,9 @@ struct region_reader;
 struct region_reader_options {
   /* True: forked children do not inherit the mapping. */
   bool keep_from_children;
+  /* A region is refused if reading it needs more memory than this has left.
+   * NULL: memory is not limited. */
+  struct region_allowance *allowance;
 };
 
 enum region_event {
@@ -43,8 +46,8 @@ enum region_presence {
 };
 
 /* Creates a reader of the newest file of a name: that of a producer that is
- * alive, or else the last counts of one that was. Returns 0, or -1 with EINVAL,
- * ENAMETOOLONG or ENOMEM. */
+ * alive, or else the last counts of one that was. Returns 0, or -1 with EINVAL
+ * or ENOMEM. */
 int region_reader_open(struct region_reader **reader, const char *name,
                        const char *instance,
                        const struct region_reader_options *options);
@@ -53,15 +56,10 @@ int region_reader_open_file(struct region_reader **reader, const char *file,
                             const struct region_reader_options *options);
 void region_reader_close(struct region_reader *reader);
 
-/* Makes the reader refuse a region if reading it needs more memory than the
- * allowance has left. The allowance must outlive the reader. */
-void region_reader_use_allowance(struct region_reader *reader,
-                                 struct region_allowance *allowance);
-
 /* Looks whether somebody can still write to the file, and opens a file if none
  * is read. Takes a microsecond, and never waits for a producer. If the file
  * cannot be opened again now, for want of a descriptor for example, returns
- * REGION_AS_BEFORE, and region_reader_errno the reason: do not read then. */
+ * REGION_AS_BEFORE, and region_reader_fault the reason: do not read then. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
 /* After a reading: closes the file, which the next reading opens again.
@@ -78,12 +76,11 @@ bool region_reader_is_cut(const struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
-/* Return why the reader has no region: as a fault, as an errno (0 if nothing is
- * wrong), and as one line with the path of the file ("" if nothing is wrong).
- * The line is valid until region_reader_error is called again. */
+/* Return why the reader has no region: as a fault, whose error is 0 if nothing
+ * is wrong, and as one line with the path of the file, "" then. The line is
+ * valid until region_reader_error is called again. */
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
-int region_reader_errno(const struct region_reader *reader);
 const char *region_reader_error(struct region_reader *reader);
 
 /* Returns the name of the file that is read or was read last; "": none. */
@@ -215,11 +212,10 @@ struct region_tile {
   size_t size;
 };
 
-/* How many cells to put in a tile so that it stays in the first-level cache: 8
- * KiB, or 32 KiB if slots are read. With these sizes, reading a cell takes 0.7
- * ns (4 columns per row), 0.5 ns (16 columns) and 0.5 ns (16 slots). With tiles
- * of 1 MiB it takes 1.3, 0.8 and 0.7 ns (tests/bench/region_reads). */
-enum { REGION_TILE_CELLS = 1024, REGION_TILE_CELLS_PER_CORE = 4096 };
+/* Returns how many rows of a table a tile should hold if it has the values of
+ * `copies` cores, or 1: with these, reading takes least time. */
+uint32_t region_tile_rows(const struct region_reader *reader, uint32_t table,
+                          uint32_t copies);
 
 /* Allocates a tile for a table of the reader's current directory, if necessary
  * with a smaller capacity. Returns 0, or -1 with ENOMEM, or EFBIG (per-core

@@ -86,7 +86,6 @@ static inline uint64_t region_view_block(const struct region_view *view,
 
 struct region_reader {
   struct region_reader_options options;
-  struct region_allowance *allowance;
   struct region_title title;
   char *dir;
   char file[NAME_MAX + 1]; /* the present one, or the only one; "" */

@@ -217,9 +217,9 @@ const char *listed_state(const struct listed *listed) {
   case REGION_LEFT:
     return "gone";
   default:
-    break;
+    return region_reader_fault(listed->reader)->error == ENOENT ? "gone"
+                                                                : "refused";
   }
-  return region_reader_errno(listed->reader) == ENOENT ? "gone" : "refused";
 }
 
 /* Writes why a region cannot be read. */

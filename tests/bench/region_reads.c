@@ -170,8 +170,6 @@ static int begin(struct bench *bench, const char *dir,
                                 .max_rows = CELLS / columns / copies,
                                 .flags = PERCORE_NO_RESET};
   struct percore_options options = {.runtime_dir = dir, .cores = SLOTS};
-  uint32_t cells = storage == PERCORE_PER_CORE ? REGION_TILE_CELLS_PER_CORE
-                                               : REGION_TILE_CELLS;
   for (uint32_t c = 0; c < columns; c++)
     fields[c] = (struct percore_field){.name = names[c]};
   setenv("PERCORE_RUNTIME_DIR", dir, true); /* for the reader */
@@ -187,7 +185,8 @@ static int begin(struct bench *bench, const char *dir,
     percore_row_add_at(bench->region, 0, row, NULL, row);
   if (region_reader_open(&bench->reader, "bench", NULL, NULL) != 0 ||
       region_reader_refresh(bench->reader) != REGION_CAME ||
-      region_tile_init(&bench->tile, bench->reader, 1, cells / columns,
+      region_tile_init(&bench->tile, bench->reader, 1,
+                       region_tile_rows(bench->reader, 1, 1),
                        REGION_WANT_BIRTHS) != 0) {
     perror("region_reader");
     return -1;

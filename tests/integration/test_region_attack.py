@@ -15,7 +15,7 @@ import time
 from harness import Child, Collectd, Skip, check, is_root, online_cores, run_all, say
 from producers import (ETH0, MEMBER, PACKETS, PORT, GroupDir, Producer, Published,
                        RuntimeDir)
-from region_format import CORE_TABLE, LIVE, OWNED, SLOTS, TABLES, Region
+from region_format import CORE_TABLE, LIVE, OWNED, PER_CORE, SLOTS, TABLES, Region
 
 INTERVAL = 0.2
 GOOD = "percore_host_good_port_packets-all/derive-eth0"
@@ -70,9 +70,9 @@ def check_stops(collectd):
     check(took < 2, f"collectd stopped after {took:.1f} s")
 
 
-def evil(rows=1, size=1 << 16):
+def evil(rows=1, size=1 << 16, storage=OWNED):
     region = Region()
-    region.build("evil", TABLES[:1] + [("t", OWNED, 0, rows, 0, 0, [
+    region.build("evil", TABLES[:1] + [("t", storage, 0, rows, 0, 0, [
         ("x", "1", 0, {})])], size=size)
     region.add_row(CORE_TABLE, 0)
     region.add_row(1, 0)
@@ -387,21 +387,22 @@ def test_many_names():
 # Time and memory
 
 
-def holes(path, slots=16384, mib=512):
+def holes(path, slots=16384, mib=512, storage=OWNED):
     """Publishes a region whose slots are all in use, in blocks that are holes, before half
     a GiB that is a hole, too."""
-    region = evil()
+    region = evil(storage=storage)
+    stride = 256 if storage == PER_CORE else 128
     slots_at, tables_at = region.get(160), region.slot(SLOTS)
     old_blocks_at = region.get(176)
     moved = 64 * slots  # by how much the parts behind the slots are moved
     blocks_at = old_blocks_at + moved
-    end = blocks_at + 128 * slots
+    end = blocks_at + stride * slots
     size = end + mib * MIB
     for number in range(len(region.tables)):
         for part in (48, 56, 64, 72, 80, 96):
             at = region.table(number) + part
             region.set(at, region.get(at) + moved)
-    for offset, value, width in ((168, slots, 4), (184, 128, 8), (176, blocks_at, 8),
+    for offset, value, width in ((168, slots, 4), (184, stride, 8), (176, blocks_at, 8),
                                  (32, size, 8)):
         region.set(offset, value, width)
     published = Published(path, region.bytes[:slots_at], size)
@@ -426,6 +427,20 @@ def test_many_holes():
             stack.enter_context(Child(["sh", "-c", "while :; do :; done"]))
         honest.check_exact(collectd)
         check(os.fstat(memory).st_blocks == before, "reading allocated memory")
+        check_stops(collectd)
+
+
+def test_many_slots():
+    """40 files with a table that has a copy in each of 16384 slots leave every interval to
+    other regions, from when they come on"""
+    with RuntimeDir() as runtime, Honest() as honest, \
+            Collectd(interval=INTERVAL) as collectd, contextlib.ExitStack() as stack:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        for _ in range(40):
+            stack.enter_context(holes(runtime.new_file("evil"), storage=PER_CORE))
+        honest.check_exact(collectd, 20)
+        check(collectd.of(REGIONS)[-1].value == 2, "they are not read")
         check_stops(collectd)
 
 

@@ -1010,6 +1010,26 @@ TEST(producers_of_a_name_beside_each_other_are_added_up) {
   assert_count(HOST "port_packets", "all", "eth0", 110);
 }
 
+TEST(of_producers_of_a_name_the_newest_that_lives_tells_a_state) {
+  struct percore_region *old = create_usual(0, NULL);
+  add_slow(old, "gate", 1, 1);
+  add_slow(old, "door", 1, 1);
+  begin_watch("");
+  add_slow(create_usual(1, NULL), "gate", 0, 4);
+  for (int round = 0; round < 3; round++) {
+    play_round(SECOND);
+    assert_true(gauge(HOST "slow_link", "all", "gate") == 0);
+    assert_true(gauge(HOST "slow_link", "all", "door") == 1);
+  }
+  end_producer(1);
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_true(gauge(HOST "slow_link", "all", "gate") == 1);
+  add_slow(create_usual(1, "west"), "gate", 1, 1);
+  play_round(SECOND);
+  assert_none(HOST "slow_link", "all", "gate");
+}
+
 TEST(the_counts_of_a_producer_that_ended_before_it_was_seen_are_reported) {
   begin_watch("<Region \"unit\">\n</Region>\n");
   for (int i = 0; i < 5; i++) {
@@ -1211,11 +1231,11 @@ TEST(each_file_counts_once_although_listing_them_takes_several_rounds) {
                        errno);
   host_now_ns = time_passes;
   begin_watch("");
-  for (int round = 0; round < 20; round++)
-    play_round(20 * SECOND); /* they are listed once a minute */
+  for (unsigned round = 0; round < COUNT_OF(names) * (FILES + 10); round++)
+    play_round(SECOND); /* at least one is read in each */
   for (unsigned n = 0; n < COUNT_OF(names); n++)
     last[n] = count_in(names[n]);
-  for (int round = 0; round < 4; round++)
+  for (int round = 0; round < 10; round++)
     play_round(SECOND);
   for (unsigned n = 0; n < COUNT_OF(names); n++) {
     snprintf(plugin, sizeof(plugin), "percore_host_%s_t_packets", names[n]);

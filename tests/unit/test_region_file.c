@@ -355,7 +355,7 @@ TEST(a_removed_file_is_gone_for_its_readers) {
   region_reader_give_back(reader);
   assert_return_code(unlink(only_path()), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
-  assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_int_equal(region_reader_fault(reader)->error, ENOENT);
 }
 
 /* ---------------------------------------------------------------------------
@@ -369,7 +369,7 @@ static void assert_not_read(int error) {
   assert_return_code(region_reader_open_file(&reader, stranger, NULL), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ABSENT);
-  assert_int_equal(region_reader_errno(reader), error);
+  assert_int_equal(region_reader_fault(reader)->error, error);
   assert_true(strstr(region_reader_error(reader), stranger) != NULL);
   region_reader_close(reader);
   struct percore_reader *by_name;

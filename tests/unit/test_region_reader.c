@@ -22,7 +22,7 @@ TEST(a_reader_may_be_opened_before_its_producer) {
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ABSENT);
-  assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_int_equal(region_reader_fault(reader)->error, ENOENT);
   assert_int_equal(region_reader_uid(reader), (uid_t)-1);
   assert_null(region_reader_directory(reader));
   UNIT_REGION(region);
@@ -35,9 +35,9 @@ TEST(a_reader_may_be_opened_before_its_producer) {
 
 TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   struct percore_options larger = {.cores = 1, .extra_slots = 8000};
-  struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 1 << 20};
   struct region_allowance allowance = {.pool = &pool};
+  struct region_reader_options reading = {.allowance = &allowance};
   struct region_reader *reader;
   struct percore_region *region = unit_create();
   uint64_t values[2];
@@ -45,7 +45,6 @@ TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_add(percore_shared_row(region, slow, row), 0, 12);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
-  region_reader_use_allowance(reader, &allowance);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   pool.own = allowance.used;
   assert_return_code(percore_destroy(region), 0);
@@ -482,7 +481,7 @@ TEST(a_reader_says_that_the_producer_has_ended) {
   assert_return_code(percore_destroy(region), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_errno(reader), ENOENT);
+  assert_int_equal(region_reader_fault(reader)->error, ENOENT);
   assert_non_null(strstr(region_reader_error(reader), "producer has ended"));
 }
 
@@ -581,9 +580,9 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
   static char state_names[STATES][4];
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
-  struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 100 << 20};
   struct region_allowance allowance = {.pool = &pool};
+  struct region_reader_options reading = {.allowance = &allowance};
   struct percore_region *region;
   struct region_reader *reader;
   for (int i = 0; i < STATES; i++) {
@@ -600,7 +599,6 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
   assert_return_code(create_region(&region, "unit", &table, 1, NULL), errno);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
                      errno);
-  region_reader_use_allowance(reader, &allowance);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_true(allowance.used >
               FIELDS * STATES * sizeof(char *) +
@@ -654,6 +652,23 @@ REGION_TEST(an_application_tells_the_objects_of_a_row_apart) {
   percore_close(reader);
 }
 
+REGION_TEST(a_row_that_is_being_changed_is_not_said_to_be_missing) {
+  struct percore_reader *reader;
+  uint64_t value,
+      *generation = region_generation(region, &region->tables[GLOBALS + 1], 0);
+  assert_return_code(percore_open(&reader, "unit", NULL), 0);
+  assert_int_equal(percore_refresh(reader), 1);
+  *generation = region_changed(*generation, REGION_CHANGING);
+  assert_fails(
+      percore_read_row(reader, GLOBALS, 0, PERCORE_TOTAL, NULL, 0, &value, 1),
+      EAGAIN);
+  *generation = region_changed(*generation, REGION_LIVE);
+  assert_int_equal(
+      percore_read_row(reader, GLOBALS, 0, PERCORE_TOTAL, NULL, 0, &value, 1),
+      0);
+  percore_close(reader);
+}
+
 REGION_TEST(an_application_reads_quantiles_and_bounds_of_buckets) {
   struct percore_reader *reader;
   uint64_t values[256];
@@ -689,9 +704,9 @@ TEST(a_region_of_16_gib_is_read) {
                                              .field_count = 1,
                                              .max_rows = 1u << 29};
   const struct percore_options options = {0};
-  const struct region_reader_options reading = {0};
   struct region_pool pool = {.own = 16 << 20};
   struct region_allowance allowance = {.pool = &pool};
+  struct region_reader_options reading = {.allowance = &allowance};
   struct percore_region *region;
   struct percore_reader *reader;
   struct region_reader *charged;
@@ -710,7 +725,6 @@ TEST(a_region_of_16_gib_is_read) {
   assert_int_equal(value, 7);
   percore_close(reader);
   assert_return_code(region_reader_open(&charged, "unit", NULL, &reading), 0);
-  region_reader_use_allowance(charged, &allowance);
   assert_int_equal(region_reader_refresh(charged), REGION_CAME);
   /* nothing in proportion to the size */
   assert_in_range(allowance.used, 1, 1 << 20);
