@@ -204,13 +204,17 @@ struct table {
   bool whole;       /* describe the first that can be read */
 };
 
-/* Writes nothing if no region is shown. */
+/* Writes nothing if no region is shown. Below the loads, where not all may fit,
+ * regions that are gone come last. */
 static int write_table(FILE *out, const void *context, struct screen screen) {
   const struct table *table = context;
   const struct listing *listing = &table->listing;
   bool has_title = false;
-  for (size_t i = 0; i < listing->len; i++) {
-    if (table->others_only && listed_is_own(&listing->listed[i]))
+  for (size_t i = 0; i < listing->len * (1 + table->others_only); i++) {
+    const struct listed *listed = &listing->listed[i % listing->len];
+    bool is_gone = strcmp(listed_state(listed), "gone") == 0;
+    if (table->others_only &&
+        (listed_is_own(listed) || is_gone != (i >= listing->len)))
       continue;
     if (!has_title) {
       paint_pad(out, screen.colour, PAINT_TITLE, "region", -22);
@@ -218,7 +222,7 @@ static int write_table(FILE *out, const void *context, struct screen screen) {
               "tables", "rows", "size");
     }
     has_title = true;
-    put_text(out, &listing->listed[i], &screen);
+    put_text(out, listed, &screen);
   }
   for (size_t i = 0; i < listing->len && table->whole; i++)
     if (can_be_read(&listing->listed[i])) {

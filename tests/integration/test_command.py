@@ -95,6 +95,16 @@ def test_without_a_command():
         check(region.split()[:2] == ["demo", "gone"], region)
 
 
+def test_ended_regions_come_last():
+    """percore alone lists regions whose producers have ended after those that count"""
+    with RuntimeDir() as place:
+        place.produce("early").kill()
+        place.produce("late")
+        *_, first, second, _ = place.succeed().splitlines()
+        check([line.split()[:2] for line in (first, second)] ==
+              [["late", "alive"], ["early", "gone"]], f"{first}\n{second}")
+
+
 def test_without_a_command_on_a_terminal():
     """on a terminal, percore alone is live and shows the regions that there are"""
     with RuntimeDir() as place:
