@@ -157,11 +157,22 @@ static void say_refusals(const struct percore_region *region, char *text,
                refusals.name);
       return;
     }
-  snprintf(text, size, "%s",
-           region->is_full ? "there is no memory for more rows or threads: the "
-                             "file system of the runtime directory is full; "
-                             "remove files from it, or make it larger"
-                           : "");
+  text[0] = '\0';
+  if (region->is_full)
+    snprintf(text, size,
+             "there is no memory for more rows or threads: the file system of "
+             "the runtime directory is full; remove files from it, or make it "
+             "larger");
+  for (uint32_t t = 0; t < region->table_count && text[0] == '\0'; t++) {
+    const struct region_table *table = &region->tables[t];
+    uint64_t refused = region_live(region, table)->adds_refused;
+    if (refused > 0)
+      snprintf(text, size,
+               "rows that were not added to table '%s': %llu, because it has "
+               "room for %u, or memory is short: set a larger max_rows",
+               region->strings + table->name, (unsigned long long)refused,
+               table->max_rows - 1);
+  }
 }
 
 static struct percore_region_status status_of(struct percore_region *region) {

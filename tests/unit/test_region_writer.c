@@ -370,6 +370,19 @@ REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point) {
   assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 1);
 }
 
+REGION_TEST(a_full_table_says_how_many_rows_were_not_added) {
+  struct percore_region_status status;
+  uint32_t row;
+  unit_row_of_key(region, FLOW, 1);
+  unit_row_of_key(region, FLOW, 2);
+  assert_return_code(percore_status(region, &status), 0);
+  assert_string_equal(status.reason, "");
+  assert_fails(make_row_key(region, FLOW, 3, &row), ENOSPC);
+  assert_return_code(percore_status(region, &status), 0);
+  assert_non_null(strstr(status.reason, "not added to table 'flow': 1"));
+  assert_non_null(strstr(status.reason, "room for 2"));
+}
+
 REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
   struct percore_region_status status;
   uint32_t row, rows[2];
