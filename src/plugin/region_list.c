@@ -263,6 +263,7 @@ static void make_producer(struct region_watch *watch,
                                        .uid = status->st_uid,
                                        .reader = reader,
                                        .is_slow = true,
+                                       .looked_in = watch->round - 1,
                                        .met = true};
   sstrncpy(producer->file, file, sizeof(producer->file));
   instance->files++;

@@ -424,16 +424,26 @@ static void read_rest(struct region_watch *watch, uint64_t end_ns) {
   }
 }
 
+/* Returns the round in which those that have waited longest were looked after;
+ * the present round: nobody waits. */
+static uint64_t find_longest_wait(const struct region_watch *watch) {
+  uint64_t oldest = watch->round;
+  for (const struct region_producer *producer = watch->producers;
+       producer != NULL; producer = producer->next)
+    if (producer->reader != NULL)
+      oldest = MIN(oldest, producer->looked_in);
+  return oldest;
+}
+
 /* Looks after slow regions and files that are not read, until `end_ns`: those
- * that had to wait in the previous round first. At least one is looked after.
- */
+ * that have waited longest first. At least one is looked after. */
 static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
   bool has_time = true;
-  for (int waited = 1; waited >= 0; waited--)
+  uint64_t oldest;
+  while (has_time && (oldest = find_longest_wait(watch)) < watch->round)
     for (struct region_producer *producer = watch->producers;
          producer != NULL && has_time; producer = producer->next)
-      if (producer->looked_in + (uint64_t)waited < watch->round &&
-          producer->reader != NULL) {
+      if (producer->looked_in == oldest && producer->reader != NULL) {
         look_after(producer);
         has_time = region_watch_now_ns(watch) <= end_ns;
       }

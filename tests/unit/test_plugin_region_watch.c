@@ -1132,6 +1132,30 @@ TEST(every_known_region_is_read_in_each_round_however_long_it_takes) {
   }
 }
 
+/* A round has time for the turn of one region. */
+static uint64_t much_time_passes(void *argument) {
+  static uint64_t now_ns;
+  (void)argument;
+  return now_ns += SECOND / 100;
+}
+
+TEST(slow_regions_take_turns) {
+  char instance[] = "a";
+  for (unsigned place = 0; place < COUNT_OF(served); place++, instance[0]++)
+    add(create_usual(place, instance), "eth0", 0, PACKETS, 1);
+  host_now_ns = much_time_passes;
+  host_settles = false;
+  start_watch("");
+  bool all = false;
+  for (int round = 0; round < 100 && !all; round++) {
+    play_round(SECOND);
+    const struct region_value *value =
+        find(HOST "port_packets", "all", "eth0");
+    all = value != NULL && value->derive == COUNT_OF(served);
+  }
+  assert_true(all);
+}
+
 TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
   static const struct {
     mode_t mode;
