@@ -357,13 +357,17 @@ static void tell_mode(struct region_watch *watch, unsigned mode) {
 }
 
 /* Asks to be told of changes, before the directory is listed. If it is another
- * directory than before, asks once more. */
+ * directory than before, asks once more. If a user's watches are used up, lists
+ * the directory in each round. */
 static void ask_for_notices(struct region_watch *watch) {
   if (watch->notices < 0)
     watch->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (watch->notices >= 0)
-    (void)inotify_add_watch(watch->notices, region_runtime_dir(),
-                            COMES | GOES | IN_MOVE_SELF | IN_ONLYDIR);
+  if (watch->notices < 0 ||
+      inotify_add_watch(watch->notices, region_runtime_dir(),
+                        COMES | GOES | IN_MOVE_SELF | IN_ONLYDIR) >= 0)
+    return;
+  close(watch->notices);
+  watch->notices = -1;
 }
 
 static void forget_unmet(struct region_watch *watch) {

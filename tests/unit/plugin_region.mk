@@ -42,6 +42,7 @@ tests_unit_test_plugin_region_thread_LDFLAGS = \
 	-Wl,--wrap=clock_gettime,--wrap=sampling_thread_sleep
 tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_watch_LDADD = $(plugin_unit_ldadd)
-tests_unit_test_plugin_region_watch_LDFLAGS = -Wl,--wrap=readdir,--wrap=fstatat
+tests_unit_test_plugin_region_watch_LDFLAGS = \
+	-Wl,--wrap=readdir,--wrap=fstatat,--wrap=inotify_add_watch
 endif
 endif

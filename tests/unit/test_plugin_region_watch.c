@@ -1060,6 +1060,24 @@ TEST(another_schema_waits_for_an_older_producer_of_the_name_and_loses_nothing) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
 }
 
+static bool lacks_watches;
+
+int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask) {
+  errno = ENOSPC;
+  return lacks_watches ? -1 : __real_inotify_add_watch(fd, path, mask);
+}
+
+TEST(without_notices_a_region_is_found_within_a_round) {
+  lacks_watches = true;
+  begin_watch("");
+  create_usual(0, NULL);
+  play_round(SECOND);
+  lacks_watches = false;
+  assert_int_equal(snapshot->regions, 1);
+}
+
 TEST(a_directory_that_comes_later_is_found_within_a_round) {
   char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/later", getenv("PERCORE_RUNTIME_DIR"));
