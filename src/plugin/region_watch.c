@@ -545,6 +545,18 @@ static void forget(struct region_watch *watch) {
   }
 }
 
+/* After a rest, what is found has come in the last interval: region_thread_keep
+ * is called in each. */
+static void begin_useful(struct region_watch *watch, uint64_t age_ns) {
+  struct region_useful *useful = &watch->useful;
+  double part = (double)watch->options.interval_ns / (double)age_ns;
+  region_useful_begin(useful, config_cores(&watch->options.config->cores));
+  if (region_watch_rests(watch) >= 0 && part < 1)
+    useful->since_tsc =
+        useful->now_tsc -
+        (uint64_t)((double)(useful->now_tsc - useful->since_tsc) * part);
+}
+
 /* Which part of an interval may be spent on producers that are slow or new. */
 #define OPEN_PART 8
 
@@ -552,11 +564,11 @@ void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now) {
   uint64_t begin_ns = region_watch_now_ns(watch);
   uint64_t end_ns = begin_ns + watch->options.interval_ns / 2;
+  uint64_t age_ns = now->monotonic_ns - watch->now.monotonic_ns;
   watch->now = *now;
   watch->round++;
   region_log_begin(&watch->log, now->monotonic_ns);
-  region_useful_begin(&watch->useful,
-                      config_cores(&watch->options.config->cores));
+  begin_useful(watch, age_ns);
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
   look_after_known(watch);

@@ -610,6 +610,21 @@ TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares) {
     percore_detach(slots[i]);
 }
 
+/* The rest takes 100 intervals and 50 ms; the worker is busy for as long. */
+TEST(the_first_useful_load_after_a_rest_is_that_of_an_interval) {
+  percore_slot_t slot;
+  begin_watch("");
+  uint64_t ticks = percore_tsc();
+  usleep(50000);
+  ticks = percore_tsc() - ticks;
+  struct percore_region *region = create_usual(0, NULL);
+  assert_int_equal(attach_thread(region, "busy", 1, &slot), 0);
+  region_poll_long(slot.seat->head, percore_tsc() + ticks, 1, 0);
+  play_round(100);
+  assert_true(gauge("percore", "1", "useful") > 75);
+  percore_detach(slot);
+}
+
 TEST(the_room_learns_how_long_workers_polled_and_found_nothing) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t first, second;
