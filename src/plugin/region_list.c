@@ -51,9 +51,10 @@ static struct region_producer **find_file(struct region_watch *watch,
 
 /* The same of a chain by inodes. */
 static struct region_producer **find_inode(struct region_watch *watch,
-                                           ino_t inode) {
+                                           dev_t device, ino_t inode) {
   struct region_producer **link = &watch->by_inode[inode % REGION_INODES];
-  while (*link != NULL && (*link)->inode != inode)
+  while (*link != NULL &&
+         ((*link)->inode != inode || (*link)->device != device))
     link = &(*link)->next_of_inode;
   return link;
 }
@@ -89,7 +90,8 @@ static void remove_file(struct region_watch *watch,
                         struct region_producer **link) {
   struct region_producer *producer = *link;
   *link = producer->next;
-  *find_inode(watch, producer->inode) = producer->next_of_inode;
+  *find_inode(watch, producer->device, producer->inode) =
+      producer->next_of_inode;
   watch->producers_len--;
   region_producer_forget(producer);
   free(producer);
@@ -259,6 +261,7 @@ static void make_producer(struct region_watch *watch,
   }
   *producer = (struct region_producer){.watch = watch,
                                        .instance = instance,
+                                       .device = status->st_dev,
                                        .inode = status->st_ino,
                                        .uid = status->st_uid,
                                        .reader = reader,
@@ -270,7 +273,7 @@ static void make_producer(struct region_watch *watch,
   watch->files++;
   producer->next = watch->producers;
   watch->producers = producer;
-  *find_inode(watch, producer->inode) = producer;
+  *find_inode(watch, producer->device, producer->inode) = producer;
   watch->producers_len++;
   region_producer_refresh(producer);
   /* Last counts are read at once, and take no place of others. */
@@ -307,7 +310,8 @@ static void meet_new(struct region_watch *watch, const char *file,
  * that was refused is tried again if `tries` is set. */
 static void meet(struct region_watch *watch, const char *file,
                  const struct stat *status, bool tries) {
-  struct region_producer *known = *find_inode(watch, status->st_ino);
+  struct region_producer *known =
+      *find_inode(watch, status->st_dev, status->st_ino);
   if (known != NULL && !(known->refused && tries)) {
     known->met = true;
     return;

@@ -298,6 +298,7 @@ struct region_producer {
   /* NULL: its last counts were read, or it was refused */
   struct region_instance *instance;
   char file[NAME_MAX + 1];
+  dev_t device; /* another one if something was mounted on the directory */
   ino_t inode;
   uid_t uid;
   struct region_reader *reader;            /* NULL: the same */

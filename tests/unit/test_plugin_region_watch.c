@@ -924,11 +924,22 @@ struct dirent *__wrap_readdir(DIR *directory) {
   return file;
 }
 
+/* Files whose names begin so are on another device, and have the inode of the
+ * one before. */
+static const char *mounted;
+static ino_t seen_inode;
+
 int __real_fstatat(int fd, const char *path, struct stat *status, int flags);
 int __wrap_fstatat(int fd, const char *path, struct stat *status, int flags);
 int __wrap_fstatat(int fd, const char *path, struct stat *status, int flags) {
   bool fails = fstatats_until_failure >= 0 && fstatats_until_failure-- == 0;
   int error = fails ? -1 : __real_fstatat(fd, path, status, flags);
+  if (error == 0 && mounted != NULL &&
+      strncmp(path, mounted, strlen(mounted)) == 0) {
+    status->st_dev++;
+    status->st_ino = seen_inode;
+  } else if (error == 0)
+    seen_inode = status->st_ino;
   if (fails)
     errno = ENOMEM;
   return error;
@@ -993,6 +1004,16 @@ TEST(a_file_that_is_renamed_counts_once) {
   add(create_usual(1, NULL), "eth0", 0, PACKETS, 1);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 6);
+}
+
+TEST(a_file_with_the_inode_of_one_on_another_device_is_another) {
+  add(create_usual(0, "old"), "eth0", 0, PACKETS, 5);
+  begin_watch("");
+  mounted = "unit@new.";
+  add(create_usual(1, "new"), "eth0", 0, PACKETS, 7);
+  play_round(SECOND);
+  mounted = NULL;
+  assert_count(HOST "port_packets", "all", "eth0", 12);
 }
 
 TEST(a_file_of_two_names_is_not_read) {
@@ -1182,8 +1203,7 @@ TEST(slow_regions_take_turns) {
   bool all = false;
   for (int round = 0; round < 100 && !all; round++) {
     play_round(SECOND);
-    const struct region_value *value =
-        find(HOST "port_packets", "all", "eth0");
+    const struct region_value *value = find(HOST "port_packets", "all", "eth0");
     all = value != NULL && value->derive == COUNT_OF(served);
   }
   assert_true(all);
