@@ -237,7 +237,7 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
     char row_name[REGION_ROW_NAME_SIZE];
     if (!region_reader_row_name(reader->reader, table, row, generation,
                                 row_name))
-      return region_failed(ENOENT);
+      return region_failed(EAGAIN); /* it holds another object by now */
     size_t length = strnlen(row_name, name_size - 1);
     memcpy(name, row_name, length);
     name[length] = '\0';

@@ -78,12 +78,13 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   region_tile_free(&tile);
 }
 
-/* Called once, when the reader first loads words from this offset on. */
+/* Called once, when the reader first loads words from this offset on, and below
+ * `end` unless it is 0. */
 static struct {
   void (*call)(void);
   struct percore_region *region;
   const struct region_reader *reader;
-  uint64_t offset;
+  uint64_t offset, end;
   percore_row_t row;
 } meanwhile;
 
@@ -95,8 +96,11 @@ void __wrap_region_load_cells(const uint64_t *cells, size_t count,
                               const uint64_t *end, uint64_t *values) {
   const struct region_reader *reader = meanwhile.reader;
   void (*call)(void) = meanwhile.call;
-  if (call != NULL && (const unsigned char *)cells - reader->view.map >=
-                          (ptrdiff_t)meanwhile.offset) {
+  uint64_t at =
+      call != NULL ? (uint64_t)((const unsigned char *)cells - reader->view.map)
+                   : 0;
+  if (call != NULL && at >= meanwhile.offset &&
+      (meanwhile.end == 0 || at < meanwhile.end)) {
     meanwhile.call = NULL; /* the writer loads cells, too */
     call();
   }
@@ -666,6 +670,43 @@ REGION_TEST(a_row_that_is_being_changed_is_not_said_to_be_missing) {
   assert_int_equal(
       percore_read_row(reader, GLOBALS, 0, PERCORE_TOTAL, NULL, 0, &value, 1),
       0);
+  percore_close(reader);
+}
+
+static uint32_t replaced;
+
+static void replace(void) {
+  assert_return_code(percore_row_remove(meanwhile.region, PORT, replaced,
+                                        PERCORE_NO_UPDATE_IN_FLIGHT),
+                     errno);
+  assert_return_code(
+      percore_row_add_at(meanwhile.region, PORT, replaced, "another", 0),
+      errno);
+}
+
+REGION_TEST(a_row_that_is_replaced_meanwhile_is_not_said_to_be_missing) {
+  struct percore_reader *reader;
+  uint64_t value;
+  char name[64];
+  const struct region_table *table = &region->tables[PORT + 1];
+  replaced = unit_row(region, PORT, "eth0");
+  assert_return_code(percore_open(&reader, "unit", NULL), 0);
+  assert_int_equal(percore_refresh(reader), 1);
+  memset(&meanwhile, 0, sizeof(meanwhile));
+  meanwhile.call = replace;
+  meanwhile.region = region;
+  meanwhile.reader = *(struct region_reader **)reader; /* its first member */
+  meanwhile.offset = table->labels_offset + replaced * region_label_size(table);
+  meanwhile.end = meanwhile.offset + 8;
+  assert_fails(percore_read_row(reader, PORT, replaced, PERCORE_TOTAL, name,
+                                sizeof(name), &value, 1),
+               EAGAIN);
+  assert_null(meanwhile.call);
+  meanwhile.end = 0;
+  assert_int_equal(percore_read_row(reader, PORT, replaced, PERCORE_TOTAL, name,
+                                    sizeof(name), &value, 1),
+                   0);
+  assert_string_equal(name, "another");
   percore_close(reader);
 }
 
