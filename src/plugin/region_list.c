@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* How many names and files are read at most, and how many files of a user; and
@@ -360,9 +359,8 @@ static void tell_mode(struct region_watch *watch, unsigned mode) {
                 region_runtime_dir(), mode & 07777, region_runtime_dir());
 }
 
-/* Asks to be told of changes, before the directory is listed. If it is another
- * directory than before, asks once more. If a user's watches are used up, lists
- * the directory in each round. */
+/* Asks to be told of changes, before the directory is listed. If a user's
+ * watches are used up, lists the directory in each round. */
 static void ask_for_notices(struct region_watch *watch) {
   if (watch->notices < 0)
     watch->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -383,20 +381,21 @@ static void forget_unmet(struct region_watch *watch) {
 }
 
 static void begin_list(struct region_watch *watch) {
-  struct stat status;
   /* Not if it is only because the last list was incomplete. */
   watch->tries = watch->list_ns != 0 || watch->lost;
   watch->is_whole = true;
   watch->lost = false;
   watch->list_ns = watch->now.monotonic_ns;
-  ask_for_notices(watch);
-  watch->listed = opendir(region_runtime_dir());
-  if (watch->listed == NULL || fstat(dirfd(watch->listed), &status) != 0) {
+  if (stat(region_runtime_dir(), &watch->directory) == 0) {
+    ask_for_notices(watch);
+    watch->listed = opendir(region_runtime_dir());
+  }
+  if (watch->listed == NULL) {
     tell_unreadable(watch);
     watch->list_ns = 0; /* again in the next round */
     return;
   }
-  tell_mode(watch, status.st_mode);
+  tell_mode(watch, watch->directory.st_mode);
   for (struct region_producer *producer = watch->producers; producer != NULL;
        producer = producer->next)
     producer->met = false;
@@ -438,7 +437,7 @@ static void go(struct region_watch *watch, const char *file) {
 /* Returns false if notices were lost, or none can come. */
 static bool take_notice(struct region_watch *watch, int directory,
                         const struct inotify_event *event) {
-  if (event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT | IN_MOVE_SELF))
+  if (event->mask & (IN_Q_OVERFLOW | IN_IGNORED))
     return false;
   if (event->len > 0 && event->mask & GOES)
     go(watch, event->name);
@@ -446,16 +445,26 @@ static bool take_notice(struct region_watch *watch, int directory,
          meet_named(watch, directory, event->name, true);
 }
 
+/* True if the directory is the one that was listed. A directory that was
+ * removed gives no notice as long as a process has a file of it mapped, and one
+ * on which something is mounted never does. */
+static bool is_as_listed(const struct region_watch *watch, int directory) {
+  struct stat status;
+  return fstat(directory, &status) == 0 &&
+         status.st_ino == watch->directory.st_ino &&
+         status.st_dev == watch->directory.st_dev;
+}
+
 /* Returns false if the directory must be listed. */
 static bool take_notices(struct region_watch *watch) {
   _Alignas(struct inotify_event) char buffer[1 << 14];
   ssize_t size;
-  bool complete = watch->notices >= 0;
   uint64_t until_ns =
       region_watch_now_ns(watch) + watch->options.interval_ns / LIST_PART;
-  if (!complete)
+  if (watch->notices < 0)
     return false;
   int directory = open(region_runtime_dir(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  bool complete = is_as_listed(watch, directory);
   unsigned readings = 0;
   while ((size = read(watch->notices, buffer, sizeof(buffer))) > 0 &&
          (++readings % READINGS_AT_ONCE != 0 ||

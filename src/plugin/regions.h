@@ -75,6 +75,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 /* ---------------------------------------------------------------------------
  * region_sum: one table of a region as it is reported, summed over all
@@ -325,9 +326,10 @@ struct region_watch {
   int notices;                                /* of inotify(7); -1: none */
   uint64_t list_ns; /* CLOCK_MONOTONIC: when the directory was last listed */
   bool lost;        /* notices were, since then */
-  DIR *listed;      /* what is being listed, in one or more rounds; NULL */
-  bool tries, is_whole; /* see region_list.c */
-  uid_t full_uid;       /* in this round: has as many files as it may */
+  struct stat directory; /* when it was last listed */
+  DIR *listed;           /* what is being listed, in one or more rounds; NULL */
+  bool tries, is_whole;  /* see region_list.c */
+  uid_t full_uid;        /* in this round: has as many files as it may */
   struct region_producer *by_inode[REGION_INODES]; /* see next_of_inode */
   /* CLOCK_BOOTTIME: what producers that started before have counted may have
    * been reported by a process before this one. */

@@ -1114,23 +1114,51 @@ TEST(without_notices_a_region_is_found_within_a_round) {
   assert_int_equal(snapshot->regions, 1);
 }
 
-TEST(a_directory_that_comes_later_is_found_within_a_round) {
-  char path[PATH_MAX];
+static char *runtime_dir; /* of the other tests */
+
+/* Lets regions be in another directory, which does not exist yet. */
+static const char *use_other_directory(void) {
+  static char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/later", getenv("PERCORE_RUNTIME_DIR"));
-  char *before = strdup(getenv("PERCORE_RUNTIME_DIR"));
+  runtime_dir = strdup(getenv("PERCORE_RUNTIME_DIR"));
   setenv("PERCORE_RUNTIME_DIR", path, true);
-  begin_watch("<Region \"unit\">\n</Region>\n");
-  assert_return_code(mkdir(path, 0700), errno);
-  create_usual(0, NULL);
-  play_round(SECOND);
-  assert_int_equal(snapshot->regions, 1);
+  return path;
+}
+
+static void leave_other_directory(void) {
+  char path[PATH_MAX];
   end_producer(0);
   play_round(SECOND);
   find_file(path);
   unlink(path);
   rmdir(getenv("PERCORE_RUNTIME_DIR"));
-  setenv("PERCORE_RUNTIME_DIR", before, true);
-  free(before);
+  setenv("PERCORE_RUNTIME_DIR", runtime_dir, true);
+  free(runtime_dir);
+}
+
+TEST(a_directory_that_comes_later_is_found_within_a_round) {
+  const char *path = use_other_directory();
+  begin_watch("<Region \"unit\">\n</Region>\n");
+  assert_return_code(mkdir(path, 0700), errno);
+  create_usual(0, NULL);
+  play_round(SECOND);
+  assert_int_equal(snapshot->regions, 1);
+  leave_other_directory();
+}
+
+/* As by a producer that still has a file of it mapped. */
+TEST(a_directory_that_is_replaced_while_it_is_in_use_is_found_within_a_round) {
+  const char *path = use_other_directory();
+  assert_return_code(mkdir(path, 0700), errno);
+  begin_watch("");
+  int used = open(path, O_PATH | O_CLOEXEC);
+  assert_return_code(rmdir(path), errno);
+  assert_return_code(mkdir(path, 0700), errno);
+  create_usual(0, NULL);
+  play_round(SECOND);
+  close(used);
+  assert_int_equal(snapshot->regions, 1);
+  leave_other_directory();
 }
 
 static void start_in(const char *folder, const char *lines) {
