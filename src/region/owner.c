@@ -25,6 +25,7 @@ static __thread uint64_t own_number __attribute__((tls_model("initial-exec")));
  */
 
 static pthread_key_t key;
+static bool has_key; /* the program had not used up all of them */
 
 /* True once the slots of the calling thread were given back. */
 static __thread bool is_ending __attribute__((tls_model("initial-exec")));
@@ -44,12 +45,14 @@ static void thread_ends(void *rounds_left) {
 }
 
 bool region_thread_may_attach(void) {
-  errno = is_ending ? ECANCELED : pthread_setspecific(key, (void *)ROUNDS);
+  errno = is_ending  ? ECANCELED
+          : !has_key ? ENOMEM
+                     : pthread_setspecific(key, (void *)ROUNDS);
   return errno == 0;
 }
 
 static __attribute__((constructor)) void make_key(void) {
-  (void)pthread_key_create(&key, thread_ends);
+  has_key = pthread_key_create(&key, thread_ends) == 0;
 }
 
 /* For programs that end without percore_detach or percore_destroy. */

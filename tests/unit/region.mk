@@ -10,6 +10,7 @@ REGION_TESTS = \
 	tests/unit/test_region_handles \
 	tests/unit/test_region_owners \
 	tests/unit/test_region_inherit \
+	tests/unit/test_region_keys \
 	tests/unit/test_region_memory \
 	tests/unit/test_region_poll \
 	tests/unit/test_region_author \
@@ -34,6 +35,7 @@ tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDFLAGS = -Wl,--wrap=region_pause
 tests_unit_test_region_owners_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_inherit_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_keys_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDFLAGS = -Wl,--wrap=madvise
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
