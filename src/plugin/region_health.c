@@ -207,6 +207,8 @@ static void find(struct region_producer *producer) {
     instance->calm_since_ns = now_ns;
   instance->found.alive++;
   instance->found.stopped += region_reader_is_stopped(producer->reader);
+  region_workers_count(&producer->workers, &instance->found.polling,
+                       &instance->found.stuck);
 }
 
 static void conclude(struct region_instance *instance) {
@@ -215,8 +217,8 @@ static void conclude(struct region_instance *instance) {
   if (!tell_change(instance) && instance->health == REGION_WELL)
     for (struct region_producer *producer = watch->producers; producer != NULL;
          producer = producer->next)
-      if (producer->instance == instance && producer->reader != NULL &&
-          producer->workers.next == 0)
+      if (producer->instance == instance &&
+          producer->workers_read_in == watch->round)
         tell_workers(producer);
   tell_new_rows(instance);
   watch->regions += found->alive > 0;

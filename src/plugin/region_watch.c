@@ -204,7 +204,6 @@ static void read_refusals(struct region_producer *producer) {
 static void read_workers(struct region_producer *producer, uint64_t until_ns) {
   struct region_watch *watch = producer->watch;
   const struct region_config *config = producer->instance->budget->config;
-  struct region_found *found = &producer->instance->found;
   uint64_t since_tsc = producer->from_zero ? watch->useful.since_tsc : 0;
   while (region_workers_read(&producer->workers, producer->reader,
                              SLOTS_AT_ONCE, watch->now.monotonic_ns,
@@ -214,7 +213,7 @@ static void read_workers(struct region_producer *producer, uint64_t until_ns) {
   watch->useful.host |= config->report_host;
   region_useful_add(&watch->useful, &producer->workers,
                     config->report_per_core != REGION_PER_CORE_NONE);
-  region_workers_count(&producer->workers, &found->polling, &found->stuck);
+  producer->workers_read_in = watch->round;
 }
 
 static void warn_of_unknown_tables(const struct region_producer *producer) {

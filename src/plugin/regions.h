@@ -306,9 +306,10 @@ struct region_producer {
   uint64_t attaches_refused, adds_refused; /* totals at the last reading */
   struct region_input *inputs;
   uint32_t input_count;
-  uint64_t looked_in;  /* the last round in which it was looked after */
-  uint64_t read_in;    /* the last round in which it was read */
-  uint32_t next_table; /* the next to read; input_count: all were read */
+  uint64_t looked_in;       /* the last round in which it was looked after */
+  uint64_t read_in;         /* the last round in which it was read */
+  uint64_t workers_read_in; /* the same of its workers, all of them */
+  uint32_t next_table;      /* the next to read; input_count: all were read */
   bool missed; /* one of them could not be read, but may be in the next round */
   bool is_slow; /* its last turn took too long, or it has had none */
   bool ended;   /* the producer has ended; its last counts are being read */

@@ -1237,6 +1237,37 @@ TEST(slow_regions_take_turns) {
   assert_true(all);
 }
 
+TEST(what_a_slow_region_does_is_told_once_although_it_waits_for_its_turn) {
+  char instance[] = "a";
+  percore_slot_t goes_on, stays, alone;
+  int stuck = 0, stale = 0, ends = 0;
+  for (unsigned place = 0; place < COUNT_OF(served); place++, instance[0]++)
+    create_usual(place, instance);
+  assert_int_equal(attach_thread(served[0], "goes on", 1, &goes_on), 0);
+  assert_int_equal(attach_thread(served[0], "stays", 2, &stays), 0);
+  assert_int_equal(attach_thread(served[1], "alone", 3, &alone), 0);
+  percore_poll(stays, 1, 0);
+  percore_poll(alone, 1, 0);
+  host_now_ns = much_time_passes;
+  host_settles = false;
+  start_watch("");
+  for (int round = 0; round < 100; round++) {
+    percore_poll(goes_on, 1, 0);
+    play_round(SECOND);
+    stuck += told("unit@a are stuck on cores 2");
+    stale += told("unit@b is stale");
+    ends += told("no longer");
+  }
+  assert_int_equal(snapshot->workers_stuck, 2);
+  assert_int_equal(snapshot->regions_stale, 1);
+  assert_int_equal(stuck, 1);
+  assert_int_equal(stale, 1);
+  assert_int_equal(ends, 0);
+  percore_detach(goes_on);
+  percore_detach(stays);
+  percore_detach(alone);
+}
+
 TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
   static const struct {
     mode_t mode;
