@@ -200,19 +200,34 @@ static void read_refusals(struct region_producer *producer) {
   region_health_refusals(producer, &refusals);
 }
 
+static void add_useful(const struct region_producer *producer) {
+  struct region_useful *useful = &producer->watch->useful;
+  const struct region_config *config = producer->instance->budget->config;
+  useful->host |= config->report_host;
+  region_useful_add(useful, &producer->workers,
+                    config->report_per_core != REGION_PER_CORE_NONE);
+}
+
+/* Of regions that wait for their turn, those of the last reading. */
+static void add_useful_of_others(struct region_watch *watch) {
+  for (struct region_producer *producer = watch->producers; producer != NULL;
+       producer = producer->next)
+    if (producer->workers_read_in != watch->round &&
+        region_producer_is_alive(producer) &&
+        region_reader_fault(producer->reader)->error == 0)
+      add_useful(producer);
+}
+
 /* Reads the workers until `until_ns`. */
 static void read_workers(struct region_producer *producer, uint64_t until_ns) {
   struct region_watch *watch = producer->watch;
-  const struct region_config *config = producer->instance->budget->config;
   uint64_t since_tsc = producer->from_zero ? watch->useful.since_tsc : 0;
   while (region_workers_read(&producer->workers, producer->reader,
                              SLOTS_AT_ONCE, watch->now.monotonic_ns,
                              percore_tsc(), since_tsc) > 0)
     if (region_watch_now_ns(watch) > until_ns)
       return;
-  watch->useful.host |= config->report_host;
-  region_useful_add(&watch->useful, &producer->workers,
-                    config->report_per_core != REGION_PER_CORE_NONE);
+  add_useful(producer);
   producer->workers_read_in = watch->round;
 }
 
@@ -576,6 +591,7 @@ void region_watch_round(struct region_watch *watch,
   read_rest(watch, end_ns);
   if (!region_watch_is_wanted(watch))
     return;
+  add_useful_of_others(watch);
   region_health_conclude(watch);
   if (now->stamp_ns > watch->put_ns)
     put_all(watch);

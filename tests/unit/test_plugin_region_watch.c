@@ -1268,6 +1268,29 @@ TEST(what_a_slow_region_does_is_told_once_although_it_waits_for_its_turn) {
   percore_detach(alone);
 }
 
+TEST(a_slow_region_has_a_useful_load_although_it_waits_for_its_turn) {
+  char instance[] = "a";
+  percore_slot_t slot;
+  bool known = false;
+  for (unsigned place = 0; place < COUNT_OF(served); place++, instance[0]++)
+    create_usual(place, instance);
+  assert_int_equal(attach_thread(served[0], "busy", 1, &slot), 0);
+  host_now_ns = much_time_passes;
+  host_settles = false;
+  start_watch("");
+  for (int round = 0; round < 40; round++) {
+    poll_share(slot, 750);
+    play_round(SECOND);
+    known |= find("percore", "1", "useful") != NULL;
+    if (known && round >= 20) {
+      assert_near(gauge("percore", "1", "useful"), 75, 1e-9);
+      assert_near(gauge("percore_host", "all", "useful_mean"), 75, 1e-9);
+    }
+  }
+  assert_true(known);
+  percore_detach(slot);
+}
+
 TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
   static const struct {
     mode_t mode;
