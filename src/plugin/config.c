@@ -192,7 +192,7 @@ static const struct config_option load_options[] = {
                                     [BOARD_ALL] = "all",
                                     NULL},
      .offset = AT(load.board),
-     .allowed = "\"group\", \"all\" or \"off\""},
+     .allowed = "one of \"group\", \"all\", \"off\""},
     BOOLEAN("ReportPerCore", load.report_per_core),
     BOOLEAN("ReportHost", load.report_host),
     BOOLEAN("ReportSelf", load.report_self),

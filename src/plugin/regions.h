@@ -133,20 +133,19 @@ struct region_sum_row {
                         did not contain it */
   uint32_t copies;   /* allocated: at least those of the sum */
   uint32_t objects;  /* that count for it, over all inputs */
-  uint32_t parts;    /* objects whose up-down counters, gauges and states are in
-                        `now`, in the pass read_in */
+  /* In the pass read_in: the objects whose up-down counters, gauges and states
+   * are in `now`. States, and gauges without an aggregation, are those of the
+   * newest producer of a name: which, when it started, and how many objects
+   * they could be of. */
+  uint32_t parts, singles;
   uint64_t read_in;
-  /* States, and gauges without an aggregation, are those of the newest producer
-   * of a name: which, when it started, and how many objects `now` could be of.
-   */
   const struct region_instance *newest_of;
   uint64_t newest_ns;
-  uint32_t singles;
+  uint64_t contended;   /* in which put it was a candidate and not chosen; 0 */
+  int64_t weight;       /* Top ranks by it */
   bool shown;           /* its objects count for it, not for `other` */
   bool contends, again; /* is a candidate; was one lately */
-  uint64_t contended;   /* in which put it was a candidate and not chosen; 0 */
   bool put_now;         /* this put contains the row */
-  int64_t weight;       /* Top ranks by it */
   uint64_t
       *now; /* counts; up-down counters, gauges and states: at the last put */
   uint64_t *sent; /* counts that were dispatched last */

@@ -330,7 +330,7 @@ def manual_examples():
     with open(f"{here}/../../src/tool/percore.pod", encoding="utf8") as file:
         for line in file:
             words = line.replace("$ ", "").split("|")[0].split()
-            if line.startswith("    ") and words[:1] == ["percore"] and (
+            if line.startswith(" ") and words[:1] == ["percore"] and (
                     "pthread" in words or words[1:] == ["regions"]):
                 yield words[1:]
 
