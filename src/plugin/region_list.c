@@ -1,5 +1,6 @@
 /* Which producers exist. The directory says by inotify(7) what comes and goes;
- * it is listed at the start, after notices were lost, and once a minute. */
+ * it is listed at the start, after notices were lost, once it is another
+ * directory, and once a minute. */
 #include "board/board.h"
 #include "regions.h"
 
