@@ -39,15 +39,15 @@ static inline int bpf_attach(const char *tracepoint, int program,
 }
 
 /* Explains the errno with which the kernel refused to load programs (0 if it is
- * unknown), and returns it as -errno. `need`: what the programs need. */
+ * unknown), and returns it as -errno. `need`: what the programs need; of what
+ * its verifier refuses, the kernel says EACCES or EINVAL. */
 static inline int bpf_refused(int error, const char *need, char why[WHY_SIZE]) {
   if (error == 0)
     error = ENOMEM;
   return why_fails(
       why, -error, "the kernel refused its programs: %s (%s)", strerror(error),
-      error == EPERM || error == EACCES
-          ? "a seccomp filter or the kernel's lockdown forbids them"
-          : need);
+      error == EPERM ? "a seccomp filter or the kernel's lockdown forbids them"
+                     : need);
 }
 
 /* Returns a text that says which of CAP_BPF and CAP_PERFMON this process lacks,
