@@ -693,7 +693,7 @@ static void forbid_locks(void) {
   struct sock_fprog program = {.len = n, .filter = filter};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    _exit(2);
+    _exit(77); /* an emulator without seccomp(2) */
 }
 
 TEST(reading_takes_no_lock_of_the_file) {
@@ -715,8 +715,12 @@ TEST(reading_takes_no_lock_of_the_file) {
     _exit(0);
   }
   assert_int_equal(waitpid(child, &status, 0), child);
-  assert_int_equal(status, 0);
   region_reader_close(reader);
+  if (status == 77 << 8) {
+    print_message("skipped: no seccomp filter can be set\n");
+    skip();
+  }
+  assert_int_equal(status, 0);
 }
 
 TEST(a_reader_survives_garbage_in_every_byte) {
