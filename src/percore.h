@@ -352,8 +352,8 @@ static inline uint64_t *percore_words_(void *memory) {
 
 /* Returns the handle of a row. Nothing is checked unless PERCORE_DEBUG is
  * defined: the number must come from percore_row_add or percore_row_add_at, or
- * be 0, the row that is a sink, as in objects from calloc(3). In a table of a
- * single row, every number stands for that row. */
+ * be 0. Row 0 is a sink: objects from calloc(3), whose row is 0, count nowhere.
+ * In a table of a single row, every number stands for that row. */
 static inline percore_row_t percore_row(percore_table_t table, uint32_t row) {
   percore_row_t handle;
   PERCORE_CHECK_(table.rows, "the handle of the table has not been made");

@@ -255,9 +255,9 @@ int source_open(const struct source *source, struct perf_group *group,
                          source->events_len, pinned);
 }
 
-/* Opens the counter group and reads it once, because a group that can be opened
- * but not read would be chosen, announced and given up again at every attempt.
- */
+/* Opens the counter group and reads it once. Some groups can be opened but not
+ * read: the engine would choose, announce and give up such a group again and
+ * again. */
 int counter_open(struct engine *engine, const struct core *core,
                  struct source *source, struct perf_group *group) {
   struct perf_reading reading;

@@ -75,9 +75,9 @@
  *   low = dU - dstolen - dover - A.end_under -
  *         max(B.end_over, dlacks + B.end_lacks + 10 ms for each of the columns)
  *
- * where end_lacks has the bracket of the read, TICK_REST_NS and, by bpf, the
- * time since the columns were read. The bounds do not include a pause while the
- * tick counted too much.
+ * end_lacks is the sum of the bracket of the read, TICK_REST_NS and, by bpf,
+ * the time since the columns were read. If the tick counts too much while the
+ * machine is paused, the bounds do not include the pause.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include

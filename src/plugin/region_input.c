@@ -436,12 +436,13 @@ static bool is_as_before(uint64_t generation, uint32_t incarnation) {
          region_incarnation(generation) == incarnation;
 }
 
-/* Reads rows from the tile's row i on, as long as they are light: they hold the
- * same object as at the last scan, and either nothing was counted, or it counts
- * for `other` and Top would not choose it. Returns the first row that is not;
- * the counters before one that has fallen may have been counted. `dense`: all
- * columns of the table are reported counters. Most rows of large tables are
- * light, and this takes half of the time. */
+/* Reads light rows, from the tile's row i on, and returns the first row that is
+ * not light. A row is light if it holds the same object as at the last scan,
+ * and has counted either nothing, or something that belongs to `other` and
+ * would not make Top choose the row. If a counter of the returned row has
+ * fallen, those before it may have been counted. `dense`: all columns of the
+ * table are reported counters. Most rows of large tables are light, and reading
+ * them this way takes half of the time. */
 static inline __attribute__((always_inline)) uint32_t
 read_light(struct region_input *input, uint32_t i, bool dense) {
   const struct region_sum *sum = input->sum;

@@ -31,6 +31,11 @@ static uint64_t now_ns(void *argument) {
   return now_ns;
 }
 
+static uint64_t worked_ns(void *argument) {
+  (void)argument;
+  return clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* Sleeps until the next multiple of the interval of CLOCK_REALTIME, at which
  * the core sampler makes its snapshots, too; while there is nothing to read,
  * until region_thread_keep finds a notice. Returns the timestamp of the round:
@@ -81,6 +86,7 @@ region_thread_new(const struct region_watch_options *options,
   thread->options = *options;
   thread->options.is_wanted = is_wanted;
   thread->options.now_ns = now_ns;
+  thread->options.worked_ns = worked_ns;
   thread->options.argument = thread;
   thread->context = plugin_get_ctx();
   atomic_init(&thread->moved_ns, UINT64_MAX);

@@ -15,7 +15,8 @@
 #define ROUND_NS UINT64_C(10000000000)
 /* How long a region is read before the next region's turn. */
 #define TURN_NS UINT64_C(1000000)
-/* After a turn that took longer, the region is read after the others. */
+/* After a turn that took more processor time, the region is read after the
+ * others. Time that other programs took does not count. */
 #define SLOW_NS (4 * TURN_NS)
 /* How many slots to read between two looks at the clock. */
 #define SLOTS_AT_ONCE 64
@@ -335,10 +336,17 @@ static void begin_reading(struct region_producer *producer) {
   producer->missed = false;
 }
 
+static uint64_t worked_ns(const struct region_watch *watch) {
+  const struct region_watch_options *options = &watch->options;
+  return options->worked_ns != NULL ? options->worked_ns(options->argument)
+                                    : region_watch_now_ns(watch);
+}
+
 /* Goes on to read the region, for one turn. */
 static void read_on(struct region_producer *producer) {
   const struct region_watch *watch = producer->watch;
-  uint64_t begin_ns = region_watch_now_ns(watch), until_ns = begin_ns + TURN_NS;
+  uint64_t begin_ns = worked_ns(watch);
+  uint64_t until_ns = region_watch_now_ns(watch) + TURN_NS;
   bool is_first = producer->read_in != watch->round;
   if (is_first)
     begin_reading(producer);
@@ -351,7 +359,7 @@ static void read_on(struct region_producer *producer) {
     if (region_watch_now_ns(watch) > until_ns)
       break;
   }
-  producer->is_slow = region_watch_now_ns(watch) - begin_ns > SLOW_NS;
+  producer->is_slow = worked_ns(watch) - begin_ns > SLOW_NS;
   if (must_unmap(producer))
     region_reader_give_back(producer->reader);
   else

@@ -15,6 +15,8 @@ struct region_watch_options {
   /* Returns the CLOCK_MONOTONIC time. If NULL, reading is assumed to take no
    * time. */
   uint64_t (*now_ns)(void *argument);
+  /* Returns how long the calling thread has run. NULL: as now_ns. */
+  uint64_t (*worked_ns)(void *argument);
   void *argument;
 };
 

@@ -215,10 +215,10 @@ static inline bool region_row_is_live(const struct percore_region *region,
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Like region_lock, but also returns false with EPERM in a child, which must
- * not change rows, and with EINVAL if the table does not exist. Converts the
- * application's index of the table to that in the directory, where `core` is 0.
- * NULL: all tables. */
+/* Like region_lock, but also returns false with EINVAL if the table does not
+ * exist, and with EPERM if a child would change rows. *table is the number that
+ * the application gave the table; the call adds 1 to it, because table 0 of the
+ * directory is `core`. If table is NULL, no table is checked. */
 bool region_lock_table(struct percore_region *region, uint32_t *table,
                        bool changes_rows);
 

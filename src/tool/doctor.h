@@ -32,7 +32,7 @@ struct doctor {
   int cores_online;
   struct source_facts source[SOURCES];
   long paranoid; /* kernel.perf_event_paranoid */
-  long group;    /* gid of the group percore; -1 if there is none */
+  long group;    /* gid of the group percore; -1: no such group */
 };
 
 /* VERDICT_MISSING: without it, loads or regions of this host are not

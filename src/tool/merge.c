@@ -86,8 +86,8 @@ static void find_part(struct merge *merge, const struct listed *listed) {
         header->start_boottime_ns >= merge->looked_boottime_ns;
 }
 
-/* Looks for parts that have come or gone. The first stays when it is over,
- * because it describes the tables. */
+/* Looks for parts that have come or gone. The first part is kept after its end,
+ * because the tables are shown as it describes them. */
 static void look(struct merge *merge) {
   uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
   struct listing listing;

@@ -140,7 +140,7 @@ int wake_core_run(int core, int (*run)(void *argument), void *argument,
   if (status == -ETIMEDOUT)
     return why_fails(
         why, status,
-        "other programs have kept core %d busy for %d s; choose an idle core",
+        "other programs kept core %d busy for %d s; choose an idle core",
         core, PATIENCE_S);
   if (status == 0 && errand.pinned != 0)
     return why_fails(why, errand.pinned,
